@@ -94,6 +94,25 @@ static int search_hosts(struct sw_planned_making *m, const struct sw_machine_mod
     return rc;
 }
 
+/* Plans were found, but no job can have their workers. */
+static int refuse_counts(const struct sw_planned_making *m, struct sw_err *err)
+{
+    const struct sw_search_limits *l = m->args->limits;
+    const int hosts = m->args->machine[0]->hosts;
+    const bool groups = l->groups > 1 || l->group_size == 0;
+
+    if (m->args->hosts > 1)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "no plan has workers on all of the %d hosts: choose other counts of "
+                          "workers, or a job.batch of at least a row for each",
+                          m->args->hosts);
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s = %d cannot give %d hosts equally many workers; use a multiple of %d, or "
+                      "as many as one host has",
+                      groups ? "worker_groups" : "workers_per_group",
+                      groups ? l->groups : l->group_size, hosts, hosts);
+}
+
 /* Searches every model of the machine; what is impossible on one may be possible on another. */
 static int search_all(struct sw_planned_making *m, struct sw_err *err)
 {
@@ -108,17 +127,8 @@ static int search_all(struct sw_planned_making *m, struct sw_err *err)
             return rc;
     }
 
-    if (m->count == 0 && rc == SW_OK && m->args->hosts > 1)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "no plan has workers on all of the %d hosts: choose other counts of "
-                        "workers, or a job.batch of at least a row for each",
-                        m->args->hosts);
-    else if (m->count == 0 && rc == SW_OK)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "%d worker group%s of %d do not make equally many workers on each host; "
-                        "choose counts that do",
-                        m->args->limits->groups ? m->args->limits->groups : 1,
-                        m->args->limits->groups > 1 ? "s" : "", m->args->limits->group_size);
+    if (m->count == 0 && rc == SW_OK)
+        rc = refuse_counts(m, err);
     return m->count > 0 ? SW_OK : rc;
 }
 
@@ -221,7 +231,7 @@ static int compare(struct sw_planned_making *m, struct sw_err *err)
 {
     struct sw_planned *out = m->out;
 
-    int rc = sw_planned_explain(out, m->args, err);
+    int rc = sw_planned_improve(m, err);
     if (rc == SW_OK)
         rc = sw_planned_one_worker(m->args, &out->one_worker_s, err);
     if (rc == SW_OK)

@@ -55,9 +55,10 @@ struct sw_planned_args {
     void *user;
 };
 
-/* Searches, simulates the best plans that were found, and picks the fastest of those that fit the
- * memory. args is borrowed for the life of out; free with sw_planned_fini in every case. Errors:
- * SW_ERR_NOMEM; SW_ERR_INVALID with the reason and the nearest possible plan. */
+/* Searches, simulates the best plans that were found, picks the fastest of those that fit the
+ * memory, and changes single layers of it as long as the simulation then is faster. args is
+ * borrowed for the life of out; free with sw_planned_fini in every case. Errors: SW_ERR_NOMEM;
+ * SW_ERR_INVALID with the reason and the nearest possible plan. */
 int sw_planned_make(const struct sw_planned_args *args, struct sw_planned *out,
                     struct sw_err *err) SW_MUST_CHECK;
 /* The same without costs and waits of layers, runners-up, alternatives and the time of one

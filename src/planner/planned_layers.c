@@ -86,6 +86,12 @@ static int find_costs(struct sw_planned *out, const struct sw_search_limits *lim
 {
     const size_t n = (size_t)out->net->count;
     struct sw_cost_model cost;
+
+    sw_free(out->costs); /* of an earlier plan */
+    sw_free(out->runner_up);
+    sw_free(out->runner_up_s);
+    sw_simulation_fini(&out->simulation);
+
     int64_t *bytes = sw_calloc((size_t)out->best.workers, sizeof *bytes);
 
     out->costs = sw_calloc(n, sizeof *out->costs);

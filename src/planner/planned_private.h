@@ -47,6 +47,12 @@ int sw_planned_add_uniforms(struct sw_planned_making *m, const struct sw_machine
 int sw_planned_explain(struct sw_planned *out, const struct sw_planned_args *args,
                        struct sw_err *err) SW_MUST_CHECK;
 
+/* ---- planned_improve.c ---- */
+
+/* Explains out->best, and gives its layers their runners-up as long as the simulation then is
+ * faster and the plan fits the memory. Errors: those of sw_planned_explain and args->measure. */
+int sw_planned_improve(struct sw_planned_making *m, struct sw_err *err) SW_MUST_CHECK;
+
 /* ---- planned_alternatives.c ---- */
 
 /* Fills in the alternatives of out->best from the candidates that are left. */

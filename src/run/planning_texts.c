@@ -104,7 +104,7 @@ static int check_staleness(const struct sw_cluster_conf *c, const struct sw_plan
 }
 
 /* A group of one worker has all layers at location 0. */
-static int check_location(const struct sw_section *s, const char *name,
+static int check_location(const struct sw_section *s, const struct sw_planning_layer *own,
                           const struct sw_parallel_plan *p, int layer, struct sw_err *err)
 {
     const struct sw_layer_conf *c = s->common;
@@ -114,10 +114,15 @@ static int check_location(const struct sw_section *s, const char *name,
         (choice->partition == SW_PARTITION_NONE && choice->location == (int)c->location))
         return SW_OK;
 
+    if (own->is_unrolled)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "layer %s: location = %lld is set in the recipe, and layers with time "
+                          "steps are planned by rows only: remove the key, or train without a plan",
+                          own->home, (long long)c->location);
     return sw_err_set(err, SW_ERR_INVALID,
                       "layer %s: location = %lld is set in the recipe, and the plan has it "
                       "elsewhere: remove the key",
-                      name, (long long)c->location);
+                      own->home, (long long)c->location);
 }
 
 /* Did an earlier layer of the model have the same section? All are of time steps, in rows. */
@@ -137,7 +142,7 @@ static int add_layers(struct writing *w, const struct sw_planning_net *p,
         if (p->layer[i].is_input || is_done(p, i))
             continue;
 
-        int rc = check_location(s, p->own[i].home, plan, i, err);
+        int rc = check_location(s, &p->own[i], plan, i, err);
         if (rc != SW_OK)
             return rc;
 

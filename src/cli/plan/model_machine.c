@@ -169,16 +169,28 @@ static int add_machine(struct sw_plan_model *m, int workers, struct sw_err *err)
     return rc;
 }
 
+static int hosts_of(const struct sw_plan_model *m)
+{
+    const int given = (int)m->args.given->hosts.value;
+
+    return given > 0 ? given : m->args.hosts > 0 ? m->args.hosts : 1;
+}
+
 /* The workers on each host for which the recipe asks; 0: any number. */
 static int requested_workers(const struct sw_plan_model *m)
 {
     const struct sw_search_limits *l = &m->constraints.limits;
-    const int hosts = m->args.given->hosts.value > 0 ? (int)m->args.given->hosts.value
-                      : m->args.hosts > 0            ? m->args.hosts
-                                                     : 1;
-    const int workers = l->group_size * (l->groups > 0 ? l->groups : 1);
+    const int hosts = hosts_of(m), workers = l->group_size * (l->groups > 0 ? l->groups : 1);
 
     return workers > 0 ? (workers + hosts - 1) / hosts : 0;
+}
+
+/* The groups on each host for which the recipe asks; 1: any number. */
+static int requested_groups(const struct sw_plan_model *m)
+{
+    const int hosts = hosts_of(m), groups = m->constraints.limits.groups;
+
+    return groups > 1 ? (groups + hosts - 1) / hosts : 1;
 }
 
 /* With the nearest plan: the fastest one of as many workers as there are cores. */
@@ -206,25 +218,27 @@ static int refuse_workers(struct sw_plan_model *m, int asked, int most, struct s
                       asked, most, nearest);
 }
 
-/* Workers on cores can be any number up to one per core: 1, 2, 4 ... and all are considered, and
- * what the recipe asks for. */
+/* Workers on cores can be any number up to one per core: 1, 2, 4 ... in each of the groups that the
+ * recipe asks for, and all are considered, and what the recipe asks for. */
 static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err)
 {
-    const int asked = requested_workers(m), cores = m->hosts.least_cores;
+    const int asked = requested_workers(m), groups = requested_groups(m);
+    const int cores = m->hosts.least_cores;
     int most = sw_machine_threads(m->args.map);
 
     if (cores > 0 && cores < most)
         most = cores;
     if (!sw_machine_on_cores(&m->args) || workers > 0)
         return add_machine(m, workers, err);
-    if (asked > most)
-        return refuse_workers(m, asked, most, err);
+    if (asked > most || groups > most)
+        return refuse_workers(m, asked > most ? asked : groups, most, err);
 
     int rc = add_machine(m, 1, err);
-    for (int n = 2; rc == SW_OK && n <= most && !asked && m->machines < SW_PLAN_MACHINES - 2;
-         n *= 2)
+    for (int n = groups > 1 ? groups : 2;
+         rc == SW_OK && n <= most && !asked && m->machines < SW_PLAN_MACHINES - 2; n *= 2)
         rc = add_machine(m, n, err);
-    if (rc == SW_OK && !asked && most > 1 && (most & (most - 1)))
+    if (rc == SW_OK && !asked && most > 1 &&
+        m->machine[m->machines - 1]->device_count < most * hosts_of(m))
         rc = add_machine(m, most, err);
     if (rc == SW_OK && asked > 1)
         rc = add_machine(m, asked, err);
