@@ -188,7 +188,7 @@ for text in 'number of hosts' 'samples per second' '>8<' '>predicted<'; do
 done
 expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
 if have_python; then
-    python3 - "$T/out" <<'END' || fail 'plan --simulate --json'
+    python3 - "$T/out" "$recipes/planning.md" <<'END' || fail 'plan --simulate --json'
 import json, sys
 d = json.load(open(sys.argv[1]))
 p = d["points"]
@@ -196,6 +196,9 @@ assert [x["GPUs"] for x in p] == [1, 2, 4, 6] and d["unit"] == "GPUs", d
 assert [x["batch"] for x in p] == [16, 32, 64, 96], d
 assert abs(p[0]["speed_up"] - 1) < 1e-9 and abs(p[0]["efficiency"] - 1) < 1e-9, p[0]
 assert all(0 <= x["wait_share"] < 1 and x["efficiency"] <= 1 + 1e-9 for x in p), p
+page = open(sys.argv[2]).read().split("`--json` then has")[1].split("\n\n")[0]
+for key in (set(d) | set(p[0])) - {"GPUs", "version"}:
+    assert "`%s`" % key in page, key
 END
 fi
 cp "$T/out" "$T/first"

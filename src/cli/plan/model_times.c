@@ -82,8 +82,15 @@ int sw_plan_add_times(struct sw_plan_model *m, const struct sw_plan_target *t, s
 
     const int hosts = m->machine[0]->hosts;
 
-    if (t->given.flops_per_s.value > 0 || t->given.memory_bytes_per_s.value > 0)
-        return SW_OK; /* which measured times would replace */
+    if (t->given.flops_per_s.value > 0 || t->given.memory_bytes_per_s.value > 0) {
+        if (t->run)
+            sw_cli_message("warning: the times that run %lld measured are not used, because %s is "
+                           "given",
+                           (long long)t->run->id,
+                           t->given.flops_per_s.value > 0 ? "--gflops" : "--memory-rate");
+        return SW_OK; /* measured times would replace the figure */
+    }
+
     if (t->run)
         return add_times_of_run(m, t, err);
     if (sw_plan_is_foreign(t))

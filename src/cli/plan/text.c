@@ -119,9 +119,9 @@ static void print_layers(struct sw_bytes *out, const struct sw_planned *p, bool 
     const struct shown shown = find_shown(p);
     struct sw_columns t = {0};
 
-    sw_bytes_printf(out, "ms per step of a worker: times of a layer alone%s%s\n",
-                    shown.wait ? "; wait: what overlap does not hide" : "",
-                    shown.runner_up ? "; runner-up: the best other choice" : "");
+    sw_bytes_printf(out, "layers, in ms of a worker%s%s\n",
+                    shown.wait ? "; wait is what overlap does not hide" : "",
+                    shown.runner_up ? "; runner-up is the best other choice" : "");
     sw_columns_begin(&t, "layer|partition");
     if (shown.comm)
         sw_columns_add(&t, "comm");

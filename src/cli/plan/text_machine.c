@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define INDENT "             " /* the width of a title */
+enum { LINE = 120 };
 
 static bool same_figure(const struct sw_figure *a, const struct sw_figure *b)
 {
@@ -30,11 +31,21 @@ static void print_figure(struct sw_bytes *out, const struct sw_figure *f, const 
     sw_bytes_add(out, ")");
 }
 
+/* The devices from `first` on, which are alike. A long line is broken before the figures. */
 static void print_device(struct sw_bytes *out, const struct sw_machine_model *m, int first,
                          int count)
 {
     const struct sw_device_model *d = &m->device[first];
+    struct sw_bytes figures = {0};
     char bytes[32];
+    const size_t begin = out->length;
+
+    print_figure(&figures, &d->flops_per_s, "flop/s");
+    sw_bytes_add(&figures, ", memory ");
+    print_figure(&figures, &d->bytes_per_s, "B/s");
+    if (d->memory_bytes > 0)
+        sw_bytes_printf(&figures, ", %s%s", sw_human_bytes(bytes, (double)d->memory_bytes),
+                        d->host_memory ? " of the host" : "");
 
     sw_bytes_add(out, INDENT);
     if (count > 2)
@@ -46,14 +57,11 @@ static void print_device(struct sw_bytes *out, const struct sw_machine_model *m,
         sw_bytes_add(out, ", each");
     }
 
-    sw_bytes_add(out, ": ");
-    print_figure(out, &d->flops_per_s, "flop/s");
-    sw_bytes_add(out, ", memory ");
-    print_figure(out, &d->bytes_per_s, "B/s");
-    if (d->memory_bytes > 0)
-        sw_bytes_printf(out, ", %s%s", sw_human_bytes(bytes, (double)d->memory_bytes),
-                        d->host_memory ? " of the host" : "");
+    sw_bytes_add(out, out->length - begin + figures.length > LINE ? ":\n" INDENT "  " : ": ");
+    sw_bytes_append(out, figures.text, figures.length);
     sw_bytes_add(out, "\n");
+    out->failed = out->failed || figures.failed;
+    sw_bytes_fini(&figures);
 }
 
 /* Servers compute on them, where workers do not. */
