@@ -210,6 +210,8 @@ expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..
 cmp -s "$T/out" "$T/first" || fail 'two simulations differ'
 expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit --gflops 1000 --simulate 1..64
 has out 'The simulation ends at 16 hosts: '
+expect 0 plan "$tiny" --gpus 1 --gpu-memory 600kB --simulate 1..8 --set job.batch=64
+has out 'The simulation begins at [248] GPUs: no plan fits'
 refused 2 'column 1' "$tiny" --simulate 0..4
 refused 2 'column 4' "$tiny" --simulate 2..2000
 refused 2 'column 4' "$tiny" --simulate 4..2

@@ -22,7 +22,7 @@ rm -f "$T/calls"
 # Every host is started twice, to be measured and to train; all have workers, and the same keys.
 expect 0 run "$tiny" --plan $two --steps 2 --name planned
 has out '^plan +[a-z]+, 1 group of [0-9]+ workers on 2 of 2 hosts'
-has out '^ +link of each host: [0-9.]+ [kMG]B/s \(measured from .* to .*, the slowest link\)'
+has out '^ +link of each host: [0-9.]+ [kMG]B/s \(measured, slowest link: .* to .*\)'
 has out '^hosts        2 hosts by --hosts and ssh'
 [ "$(wc -l <"$T/calls")" = 2 ] || fail "ssh was called: $(cat "$T/calls")"
 "$SW" history sql "SELECT json FROM plans" >"$T/plan"

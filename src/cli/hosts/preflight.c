@@ -243,7 +243,7 @@ void sw_preflight_figures(const struct sw_preflight *p, struct sw_preflight_figu
     }
 
     out->bytes_per_s = p->link[slowest].bytes_per_s;
-    snprintf(out->source, sizeof out->source, "measured from %.40s to %.40s, the slowest link",
+    snprintf(out->source, sizeof out->source, "measured, slowest link: %.17s to %.17s",
              p->name[slowest / p->count], p->name[slowest % p->count]);
 
     for (int i = 0; i < p->count; i++) {

@@ -26,7 +26,7 @@ bool sw_preflight_differs(const struct sw_preflight *p);
 struct sw_preflight_figures {
     int hosts;
     double bytes_per_s, latency_s; /* of the slowest link; of a message one way, the longest */
-    char source[128];              /* "measured, the slowest link from a to b" */
+    char source[64];               /* "measured, slowest link: a to b" */
     int least_cores;               /* of a host; 0: unknown */
     char unlike[256];              /* "b has 4 cores, and a has 16"; "": all are like host 0 */
 };

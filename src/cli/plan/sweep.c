@@ -279,6 +279,35 @@ static int next_count(const struct sw_sweep_range *r, int count)
     return count == r->last ? 0 : next < r->last ? next : r->last;
 }
 
+static bool is_impossible(int rc)
+{
+    return rc == SW_ERR_INVALID || rc == SW_ERR_NOTFOUND;
+}
+
+/* The first counts may not fit the memory, and a batch can be shared by as many workers as it has
+ * rows: only the counts between are simulated. */
+static int add_points(struct step *s, struct sw_err *err)
+{
+    struct sw_sweep *sweep = s->sweep;
+    int rc = SW_OK;
+
+    for (int n = sweep->range.first; n; n = next_count(&sweep->range, n)) {
+        rc = add_point(s, n, err);
+        if (rc != SW_OK && (!is_impossible(rc) || sweep->count > 0))
+            break;
+        if (rc != SW_OK && !sweep->skipped[0])
+            sw_utf8_copy(sweep->skipped, sizeof sweep->skipped, err->text);
+    }
+
+    if (is_impossible(rc) && sweep->count == 0)
+        return sw_err_set(err, rc, "%s", sweep->skipped);
+    if (!is_impossible(rc))
+        return rc;
+
+    sw_utf8_copy(sweep->stopped, sizeof sweep->stopped, err->text);
+    return SW_OK;
+}
+
 int sw_sweep_make(struct sw_plan_model *m, struct sw_sweep *sweep, struct sw_err *err)
 {
     struct step s = {.m = m, .sweep = sweep};
@@ -291,14 +320,8 @@ int sw_sweep_make(struct sw_plan_model *m, struct sw_sweep *sweep, struct sw_err
         return sw_err_nomem(err, "the model of a net", (size_t)m->net->count * sizeof *s.layer);
 
     int rc = one_worker_rate(&s, &rate, err);
-    for (int n = sweep->range.first; rc == SW_OK && n; n = next_count(&sweep->range, n))
-        rc = add_point(&s, n, err);
-
-    /* A batch can be shared by as many workers as it has rows. */
-    if ((rc == SW_ERR_INVALID || rc == SW_ERR_NOTFOUND) && sweep->count > 0) {
-        sw_utf8_copy(sweep->stopped, sizeof sweep->stopped, err->text);
-        rc = SW_OK;
-    }
+    if (rc == SW_OK)
+        rc = add_points(&s, err);
 
     if (rc == SW_OK)
         judge(sweep, rate);
@@ -339,5 +362,6 @@ void sw_sweep_json(struct sw_json_writer *w, const struct sw_sweep *s)
     sw_json_close_array(w);
     sw_json_int(w, "fastest", s->point[s->best].count);
     sw_json_int(w, "pays_up_to", s->point[s->pays].count);
+    sw_json_string(w, "skipped", s->skipped[0] ? s->skipped : NULL);
     sw_json_string(w, "stopped", s->stopped[0] ? s->stopped : NULL);
 }

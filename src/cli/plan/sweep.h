@@ -35,11 +35,12 @@ struct sw_sweep {
     int best; /* index of the point with the most samples per second */
     int pays; /* index of the last point that is worth its workers: up to there twice as many train
                  at least 1.2 times as many samples per second */
-    char stopped[128]; /* why it ended before the last count; "": it did not */
+    char skipped[SW_ERR_TEXT]; /* why the first counts have no plan; "": they have */
+    char stopped[SW_ERR_TEXT]; /* why it ended before the last count; "": it did not */
 };
 
-/* Simulates the best plan at every count. Errors: those of sw_planned_make, if not even the first
- * count has a plan. */
+/* Simulates the best plan at every count. Errors: those of sw_planned_make, if no count has a
+ * plan. */
 int sw_sweep_make(struct sw_plan_model *m, struct sw_sweep *s, struct sw_err *err) SW_MUST_CHECK;
 void sw_sweep_fini(struct sw_sweep *s);
 

@@ -74,6 +74,12 @@ static void print_verdict(struct sw_bytes *out, const struct sw_sweep *s)
     sw_bytes_printf(out, "%s %s fastest: speed-up %.2f over 1 worker.\n",
                     count_text(s, best->count, count), best->count == 1 ? "is" : "are",
                     best->speed_up);
+    if (s->skipped[0]) {
+        sw_bytes_printf(out,
+                        "The simulation begins at %s: ", count_text(s, s->point[0].count, count));
+        sw_text_add(out, s->skipped);
+        sw_bytes_add(out, "\n");
+    }
     if (s->stopped[0]) {
         sw_bytes_printf(
             out, "The simulation ends at %s: ", count_text(s, s->point[s->count - 1].count, count));
