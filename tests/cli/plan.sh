@@ -279,6 +279,7 @@ has err 'warning: run 1: its layers were not all split by rows'
 plan_json "assert 'measured' in d['times'], d['times']" "$tiny" --measure
 expect 0 plan "$tiny"
 has out '^times +of layers: measured'
+plan_json "assert 'measured' in d['times'], d['times']" "$tiny" --hosts 2
 refused 2 'this machine' "$tiny" --measure --gpus 2
 refused 2 'contradict' "$tiny" --measure --gflops 100
 refused 2 'needs a recipe' plain --measure

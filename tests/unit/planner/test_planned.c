@@ -320,6 +320,59 @@ static void the_simulation_of_the_plan_is_kept(void **state)
     assert_true(busy > 0.5);
 }
 
+/* A slow network, where fewer hosts would be faster. */
+static void all_hosts_of_a_job_have_workers(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+
+    t.network_bytes_per_s = 1e6;
+    prepare(p, &t);
+    make(p);
+    assert_int_equal(sw_planned_hosts(&p->planned), 1);
+    sw_planned_fini(&p->planned);
+
+    p->args.hosts = 4;
+    make(p);
+    assert_int_equal(sw_planned_hosts(&p->planned), 4);
+    for (int i = 0; i < p->planned.alternatives; i++) {
+        const struct sw_plan_shape *s = &p->planned.alternative[i].shape;
+        assert_int_equal(s->groups * s->group_size, 4);
+    }
+    sw_planned_fini(&p->planned);
+
+    p->limits.groups = 1;
+    p->limits.group_size = 2;
+    assert_int_equal(sw_planned_make(&p->args, &p->planned, &p->err), SW_ERR_INVALID);
+    assert_non_null(strstr(p->err.text, "no plan has workers on all of the 4 hosts"));
+}
+
+/* Changes of single layers never make a plan slower than the fastest one that was found. */
+static void a_plan_is_at_least_as_fast_as_what_was_found(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+
+    t.hosts = 1;
+    for (int devices = 2; devices <= 4; devices++)
+        for (double rate = 1e8; rate < 1e11; rate *= 10) {
+            t.per_host = devices;
+            t.device_bytes_per_s = rate;
+            prepare(p, &t);
+
+            assert_int_equal(sw_planned_find(&p->args, &p->planned, &p->err), SW_OK);
+            const double found_s = p->planned.best.time.step_s;
+            sw_planned_fini(&p->planned);
+
+            make(p);
+            assert_true(p->planned.best.time.step_s <= found_s * (1 + 1e-9));
+            for (int i = 0; i < p->planned.net->count; i++)
+                assert_true(p->planned.runner_up_s[i] >=
+                            -SW_PLANNED_EQUAL * p->planned.best.time.step_s);
+            sw_planned_fini(&p->planned);
+        }
+}
+
 static void a_choice_that_the_user_has_made_has_no_runner_up(void **state)
 {
     struct planning *p = *state;
@@ -393,6 +446,8 @@ int main(void)
         TEST(a_plan_that_does_not_fit_is_dropped),
         TEST(a_runner_up_is_another_choice_with_its_simulated_time),
         TEST(the_simulation_of_the_plan_is_kept),
+        TEST(all_hosts_of_a_job_have_workers),
+        TEST(a_plan_is_at_least_as_fast_as_what_was_found),
         TEST(a_choice_that_the_user_has_made_has_no_runner_up),
         TEST(devices_of_asynchronous_groups_exchange_no_factors),
     };
