@@ -65,8 +65,11 @@ static void runner_up_cells(struct sw_columns *t, const struct sw_planned *p, in
 
     sw_columns_cell(t, "%s",
                     has ? sw_planned_choice_text(p->net, i, &p->runner_up[i], choice) : "");
-    sw_columns_cell(t, "%s%s", has && p->runner_up_s[i] >= 0 ? "+" : "",
-                    has ? ms(text, p->runner_up_s[i]) : "");
+    if (has && fabs(p->runner_up_s[i]) < SW_PLANNED_EQUAL * p->best.time.step_s)
+        sw_columns_cell(t, "equal");
+    else
+        sw_columns_cell(t, "%s%s", has && p->runner_up_s[i] >= 0 ? "+" : "",
+                        has ? ms(text, p->runner_up_s[i]) : "");
 }
 
 static void layer_row(struct sw_columns *t, const struct sw_planned *p, const struct shown *shown,
@@ -271,7 +274,10 @@ static void print_alternatives(struct sw_bytes *out, const struct sw_planned *p)
         sw_columns_cell(&t, "%s", a->what);
         ms_cell(&t, a->step_s);
         sw_columns_cell(&t, "%s", ms(text, more_s));
-        sw_columns_cell(&t, "%.1f %%", 100 * more_s / p->best.time.step_s);
+        if (a->step_s < 10 * p->best.time.step_s)
+            sw_columns_cell(&t, "%.1f %%", 100 * more_s / p->best.time.step_s);
+        else
+            sw_columns_cell(&t, "%.0f times", a->step_s / p->best.time.step_s);
     }
 
     sw_bytes_add(out, "\n");
