@@ -37,6 +37,11 @@ const struct sw_opt sw_cluster_opts[] = {
         "node, or per simulated GPU; with several groups 1",
         .min = 1, .max = SW_MAX_CORES, .choices = automatic,
         .hint = "remove the key, or use --set cluster.workers_per_group=1"),
+    OPT(INT, threads_per_worker,
+        "math threads of each worker on cores, a core for each; default: as many as there are "
+        "cores for it",
+        .min = 1, .max = SW_MAX_CORES,
+        .hint = "a worker has at least one thread: remove the key for as many as there are cores"),
     OPT(INT, servers_per_group,
         "servers that share the parameters; default: 1, with allreduce one per worker", .min = 1,
         .max = SW_MAX_CORES,
@@ -351,6 +356,11 @@ static int default_server_groups(const struct sw_cluster_conf *c, const struct f
 /* ---- names ------------------------------------------------------------------------------------
  */
 
+bool sw_framework_binds(enum sw_framework framework, int choice)
+{
+    return choice == SW_BIND_AUTO ? rows[framework].bind : choice == SW_BIND_YES;
+}
+
 const char *sw_framework_name(enum sw_framework framework)
 {
     return frameworks[framework];
@@ -528,12 +538,12 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
                           workers);
 
     *key = "server_groups";
-    struct sw_cluster_shape chosen = {
-        .worker_groups = groups,
-        .workers_per_group = workers,
-        .server_groups = copies,
-        .servers_per_group = servers,
-        .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
+    struct sw_cluster_shape chosen = {.worker_groups = groups,
+                                      .workers_per_group = workers,
+                                      .server_groups = copies,
+                                      .servers_per_group = servers,
+                                      .threads_per_worker = (int)c->threads_per_worker,
+                                      .bind_servers = sw_framework_binds(which, c->bind_servers)};
     int rc = choose_host_servers(c, f, &chosen, err);
     if (rc != SW_OK)
         return rc;

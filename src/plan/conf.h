@@ -31,7 +31,7 @@ enum { SW_MAX_STALENESS = 100, SW_MAX_SERVER_GROUPS = 64 };
 /* 0 and _AUTO: not set. */
 struct sw_cluster_conf {
     int framework; /* enum sw_framework */
-    int64_t worker_groups, workers_per_group, server_groups, servers_per_group;
+    int64_t worker_groups, workers_per_group, server_groups, servers_per_group, threads_per_worker;
     int consistency;   /* enum sw_consistency */
     int64_t staleness; /* -1: not given */
     int64_t sync_period;
@@ -94,6 +94,8 @@ int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine
 int sw_cluster_sync(const struct sw_cluster_conf *conf, struct sw_cluster_sync *sync,
                     const char **key, struct sw_err *err) SW_MUST_CHECK;
 
+/* Does each server run on the cores of a worker? choice: enum sw_bind_choice. */
+bool sw_framework_binds(enum sw_framework framework, int choice);
 /* The values of the keys. */
 const char *sw_framework_name(enum sw_framework framework);
 const char *sw_consistency_name(enum sw_consistency consistency);

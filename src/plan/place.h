@@ -18,7 +18,8 @@ void sw_row_set_cores(const struct sw_machine *m, struct sw_placement_row *row,
 const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes);
 const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t bytes);
 
-/* Assigns cores to all workers, with p->oversubscribed set, and removes them from p->spare. */
+/* Assigns cores to all workers, with p->oversubscribed and p->most_threads set, and removes them
+ * from p->spare. */
 void sw_place_workers(const struct sw_machine *m, struct sw_placement *p);
 /* Chooses the GPUs of workers on GPUs, and assigns the workers cores near them. Errors:
  * SW_ERR_INVALID, SW_ERR_NOMEM. */

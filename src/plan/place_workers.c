@@ -78,7 +78,9 @@ static void place_in_nodes(const struct sw_machine *m, struct sw_placement *p,
             else
                 snprintf(row->reason, sizeof row->reason, "%d of the %d cores of %s%s%s",
                          row->threads, share->cores[n], node,
-                         p->worker_count > 1 ? ", an equal share for each worker" : "",
+                         row->threads == p->most_threads ? ", as threads_per_worker says"
+                         : p->worker_count > 1           ? ", an equal share for each worker"
+                                                         : "",
                          sw_quota_text(m, quota, sizeof quota));
         }
     }
@@ -90,6 +92,9 @@ void sw_place_workers(const struct sw_machine *m, struct sw_placement *p)
     int limit = threads / workers > 0 ? threads / workers : 1;
     int whole = fewest_of_whole_nodes(m, workers);
     struct sw_core_split share = sw_core_split_of(m, &p->spare);
+
+    if (p->most_threads > 0 && p->most_threads < limit)
+        limit = p->most_threads;
 
     if (!sw_core_split_fit(&share, workers, limit))
         place_time_shared(m, p);

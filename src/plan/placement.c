@@ -67,6 +67,23 @@ static int check_crowd(const struct sw_machine *m, int workers, struct sw_err *e
                       m->hidden_pus > 0 ? " (a cpuset or taskset hides others)" : "", threads);
 }
 
+/* Workers on cores have the number of threads that is asked for. */
+static int check_threads(const struct sw_cluster_shape *s, const struct sw_placement *p,
+                         struct sw_err *err)
+{
+    const struct sw_placement_row *last = &p->rows[p->worker_count - 1];
+
+    if (s->threads_per_worker <= 0 || last->threads >= s->threads_per_worker ||
+        (s->driver && s->device_workers == 0))
+        return SW_OK;
+
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "threads_per_worker = %d, but there are only %d core%s for each of %d "
+                      "worker%s: use at most %d, or fewer workers",
+                      s->threads_per_worker, last->threads, last->threads == 1 ? "" : "s",
+                      p->worker_count, p->worker_count == 1 ? "" : "s", last->threads);
+}
+
 static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
 {
     static const char *const names[] = {[SW_PLACE_MAIN] = "main", [SW_PLACE_HISTORY] = "history"};
@@ -129,6 +146,8 @@ static int place_all(const struct sw_machine *m, const struct sw_cluster_shape *
     name_rows(p, shape);
 
     rc = place_workers(m, shape, p, err);
+    if (rc == SW_OK && !oversubscribe)
+        rc = check_threads(shape, p, err);
     if (rc != SW_OK)
         return rc;
 
@@ -150,6 +169,7 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
 
     p->worker_count = shape->worker_groups * shape->workers_per_group;
     p->server_count = shape->server_groups * shape->servers_per_group;
+    p->most_threads = shape->threads_per_worker;
     p->spare = sw_machine_cores(m);
     p->row_count = p->worker_count + p->server_count + SW_PLACE_HELPERS;
 

@@ -25,6 +25,7 @@
 struct sw_cluster_shape {
     int worker_groups, workers_per_group; /* each at least 1 */
     int server_groups, servers_per_group; /* each at least 1 */
+    int threads_per_worker; /* math threads of workers on cores; 0: as many as there are cores */
     bool bind_servers;
     bool server_group_each_host; /* of asynchronous groups on several hosts; else host 0 has all */
     /* Driver of the workers' devices; NULL: workers compute on cores. A device that is not on the
@@ -63,12 +64,14 @@ struct sw_placement {
     struct sw_placement_row *rows; /* owned; all workers, then all servers, by group and index, then
                                       the helpers */
     struct sw_core_set spare;      /* cores not used by a worker or server */
+    int most_threads;              /* math threads of a worker on cores, if limited; else 0 */
     bool oversubscribed;           /* more workers than computing threads, as requested */
 };
 
 /* Assigns devices and cores to all workers and servers. Errors: SW_ERR_INVALID (a count below 1;
- * more workers than the machine has computing threads and no oversubscribe; more than it has GPUs),
- * SW_ERR_NOMEM. Free with sw_placement_free. */
+ * more workers than the machine has computing threads and no oversubscribe; more than it has GPUs;
+ * fewer cores than threads_per_worker asks for, and no oversubscribe), SW_ERR_NOMEM. Free with
+ * sw_placement_free. */
 int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                      bool oversubscribe, struct sw_placement **out,
                      struct sw_err *err) SW_MUST_CHECK;

@@ -53,6 +53,37 @@ static void check_row(const struct sw_placement_row *row, const char *role, int 
         fail_msg("%s: reason '%s' does not say '%s'", role, row->reason, reason_part);
 }
 
+static void workers_may_have_fewer_threads_than_cores(void **state)
+{
+    struct sw_cluster_shape shape = SHAPE(1, 2, 1, 2, true);
+    struct sw_machine *m = NULL;
+    struct sw_placement *p = NULL;
+    struct sw_err err;
+
+    (void)state;
+    assert_int_equal(sw_machine_from("numa:2 core:4 pu:1", &m, NULL), SW_OK);
+
+    shape.threads_per_worker = 3;
+    assert_int_equal(sw_placement_new(m, &shape, false, &p, &err), SW_OK);
+    check_row(sw_placement_worker(p, 0), "worker0.0", 0, "0-2", 3,
+              "3 of the 4 cores of NUMA node 0, as threads_per_worker says");
+    check_row(sw_placement_worker(p, 1), "worker0.1", 1, "4-6", 3, "as threads_per_worker says");
+    check_row(sw_placement_server(p, 1), "server0.1", 1, "4-6", 3, "shares the cores");
+    assert_int_equal(sw_core_set_count(&p->spare), 2);
+    sw_placement_free(p);
+
+    shape.threads_per_worker = 5;
+    assert_int_equal(sw_placement_new(m, &shape, false, &p, &err), SW_ERR_INVALID);
+    assert_non_null(strstr(err.text, "only 4 cores for each of 2 workers: use at most 4"));
+
+    /* More workers than cores have one thread each. */
+    shape.workers_per_group = shape.servers_per_group = 16;
+    assert_int_equal(sw_placement_new(m, &shape, true, &p, &err), SW_OK);
+    assert_int_equal(sw_placement_worker(p, 15)->threads, 1);
+    sw_placement_free(p);
+    sw_machine_free(m);
+}
+
 static void helper_threads_get_spare_cores(void **state)
 {
     struct plan full = make("numa:2 core:4 pu:1", 0, 2, 2, true, false);
@@ -405,6 +436,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(helper_threads_get_spare_cores),
+        cmocka_unit_test(workers_may_have_fewer_threads_than_cores),
         cmocka_unit_test(one_worker_gets_the_whole_machine),
         cmocka_unit_test(a_worker_for_every_node_gets_its_cores),
         cmocka_unit_test(unbound_servers_get_spare_cores),
