@@ -156,6 +156,9 @@ struct sw_device_throughput {
     double link_bytes_per_s;         /* to host memory and back; 0: nothing is offloaded */
 };
 
+/* Cost of copies that nothing waits for, as a fraction of their time. */
+#define SW_NET_COPY_COST 0.05
+
 struct sw_net_fit {
     bool fits;
     /* If it did not fit at once: the smallest possible arena, and the layer and pass ("forward",

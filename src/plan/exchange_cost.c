@@ -10,11 +10,6 @@
  * for its own layout: extra time as a fraction (9216 x 4096, 64 rows, Zen 5: a third). */
 #define PLAIN_SHARE 0.35
 
-const struct sw_host_rates sw_usual_host_rates = {.link_bytes_per_s = 118e6,
-                                                  .flops_per_s = 1e11,
-                                                  .memory_bytes_per_s = 1e10,
-                                                  .source = "assumed, not measured"};
-
 /* Bytes of whole gradients of `params` parameters, and of the sums or values sent back. */
 static double whole_s(const struct sw_exchange_cost_args *t, double params)
 {

@@ -32,7 +32,8 @@ struct sw_host_rates {
     char source[256];          /* "measured, from a to b" */
 };
 
-/* For hosts whose rates nobody measured: a network of 1 Gbit/s, and a host of a few cores. */
+/* For hosts whose rates nobody measured (usual_rates.h): a network of 1 Gbit/s, and a host of a few
+ * cores. */
 extern const struct sw_host_rates sw_usual_host_rates;
 
 /* Use of a worker's link in a step by the layers evaluated so far. */

@@ -17,22 +17,10 @@
 #include "plan/choices.h"
 #include "plan/job_exchange.h"
 #include "plan/saved_choices.h"
+#include "plan/usual_rates.h"
 #include "thread/fault.h"
 #include <math.h>
 #include <string.h>
-
-/* For devices when nobody asks for measurements: a GPU, or a simulated one on a core of the host,
- * and a PCIe link of third generation. */
-static const struct sw_throughputs usual_gpu = {.known = true,
-                                                .worker_flops_per_s = 1e13,
-                                                .server_flops_per_s = 1e11,
-                                                .memory_bytes_per_s = 1e10,
-                                                .link_bytes_per_s = 1.2e10},
-                                   usual_simulated = {.known = true,
-                                                      .worker_flops_per_s = 5e10,
-                                                      .server_flops_per_s = 5e10,
-                                                      .memory_bytes_per_s = 1e10,
-                                                      .link_bytes_per_s = 1.2e10};
 
 /* No network is slower or faster, and no hosts have less or more memory for their processors. */
 static const struct sw_host_rates extremes[] = {
@@ -105,9 +93,7 @@ static void set_mode(struct sw_exchange_plan *p)
     m->requested = m->by_default ? default_mode(p) : (enum sw_exchange_mode)p->cluster->comm;
     m->assumes = p->args.topology->devices > 0 && !says_auto(p);
 
-    m->assumed = devices->driver->caps.own_processor ? usual_gpu : usual_simulated;
-    if (devices->link_bytes_per_s > 0)
-        m->assumed.link_bytes_per_s = (double)devices->link_bytes_per_s;
+    m->assumed = sw_usual_throughputs(&devices->driver->caps, 1, (double)devices->link_bytes_per_s);
 }
 
 int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)

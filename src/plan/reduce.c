@@ -4,6 +4,7 @@
 #include "device/driver.h"
 #include "plan/choices.h"
 #include "plan/peer_links.h"
+#include "plan/usual_rates.h"
 #include "thread/fault.h"
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +16,6 @@ enum {
     /* The loss of a host may be an error of the library before the fabric names the host. */
     LOSS_MS = 8000,
 };
-
-/* Assumed throughput of a device and of a link, for the order of buckets. */
-#define FLOPS_PER_S 1e11
-#define LINK_BYTES_PER_S 1e10
 
 /* ---- Servers or devices ---- */
 
@@ -301,17 +298,11 @@ static int64_t elements_of(const struct sw_param *p)
     return (sw_desc_storage(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static double seconds_of_backward(const struct sw_net *net, int layer)
-{
-    return sw_net_has_backward(net, layer) ? sw_net_layer(net, layer)->flops_backward / FLOPS_PER_S
-                                           : 0;
-}
-
 /* Lists gradients in the order in which the first worker completes them; listed gets their table
  * indices. Returns the count. A tied parameter's gradient is complete only after its root's
  * backward. */
 static int list_items(const struct sw_table *table, const struct sw_net *net, const int *params,
-                      struct sw_bucket_item *items, int *listed)
+                      double flops_per_s, struct sw_bucket_item *items, int *listed)
 {
     double ready_s = 0;
     int n = 0;
@@ -319,7 +310,8 @@ static int list_items(const struct sw_table *table, const struct sw_net *net, co
     for (int i = sw_net_layer_count(net) - 1; i >= 0; i--) {
         int first, count = sw_net_layer_params(net, i, &first);
 
-        ready_s += seconds_of_backward(net, i);
+        if (sw_net_has_backward(net, i))
+            ready_s += sw_net_layer(net, i)->flops_backward / flops_per_s;
 
         for (int q = first; q < first + count; q++) {
             if (sw_net_param(net, q)->root >= 0 ||
@@ -353,7 +345,8 @@ static int allocate_buckets(struct sw_sums *d, int params, struct sw_err *err)
                : sw_err_nomem(err, "buckets of gradients", n * sizeof *d->buckets);
 }
 
-static void set_offsets(struct sw_sums *d, const struct sw_bucket_item *items, const int *params)
+static void set_offsets(struct sw_sums *d, const struct sw_bucket_item *items, const int *params,
+                        double link_bytes_per_s)
 {
     for (int b = 0; b < d->count; b++) {
         int64_t at = 0;
@@ -366,7 +359,7 @@ static void set_offsets(struct sw_sums *d, const struct sw_bucket_item *items, c
         }
     }
 
-    sw_buckets_order(d->buckets, d->count, LINK_BYTES_PER_S, d->order);
+    sw_buckets_order(d->buckets, d->count, link_bytes_per_s, d->order);
 }
 
 int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const int *params,
@@ -386,9 +379,11 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
     int rc = items && list ? allocate_buckets(d, most, err)
                            : sw_err_nomem(err, "buckets of gradients", sizeof *items);
     if (rc == SW_OK) {
-        int count = list_items(p->table, net, params, items, list);
+        const struct sw_throughputs usual =
+            sw_usual_throughputs(&p->args.request->driver->caps, 1, 0);
+        int count = list_items(p->table, net, params, usual.worker_flops_per_s, items, list);
         d->count = sw_buckets_split(items, count, p->cluster->bucket_size, d->buckets);
-        set_offsets(d, items, list);
+        set_offsets(d, items, list, usual.link_bytes_per_s);
     }
 
     sw_free(items);

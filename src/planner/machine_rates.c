@@ -1,15 +1,15 @@
-/* Figures by precedence: given, configured, measured, assumed. */
+/* Figures by precedence: given, configured, measured, assumed (plan/usual_rates.h). */
 #include "planner/machine_rates.h"
+#include "plan/usual_rates.h"
 #include <stdio.h>
 
-/* Assumed figures: a GPU of some years ago on a PCIe 3.0 slot, a core with AVX2, and two sockets
- * with two links between them. Host memory and the network are those of plan/exchange_cost.h. */
-static const struct sw_figure assumed_gpu_flops = {10e12, "assumed"},
-                              assumed_gpu_memory = {500e9, "assumed"},
-                              assumed_core_flops = {30e9, "assumed"},
-                              assumed_pcie = {12e9, "assumed: PCIe 3.0 x16"},
-                              assumed_socket = {30e9, "assumed"};
-static const double assumed_copy_s = 10e-6, assumed_message_s = 100e-6, assumed_launch_s = 5e-6;
+static const struct sw_figure assumed_gpu_flops = {SW_USUAL_GPU_FLOPS_PER_S, "assumed"},
+                              assumed_gpu_memory = {SW_USUAL_GPU_MEMORY_BYTES_PER_S, "assumed"},
+                              assumed_core_flops = {SW_USUAL_CORE_FLOPS_PER_S, "assumed"},
+                              assumed_memory = {SW_USUAL_MEMORY_BYTES_PER_S, "assumed"},
+                              assumed_pcie = {SW_USUAL_PCIE_BYTES_PER_S, "assumed: PCIe 3.0 x16"},
+                              assumed_socket = {SW_USUAL_SOCKET_BYTES_PER_S, "assumed"},
+                              assumed_net = {SW_USUAL_NET_BYTES_PER_S, "assumed: 1 Gbit/s"};
 
 static struct sw_figure measured(const struct sw_machine_args *a, double value)
 {
@@ -34,7 +34,6 @@ static double per_thread(double flops_per_s, int threads)
 static void find_cores(const struct sw_machine_args *a, struct sw_machine_rates *r)
 {
     const struct sw_figure none = {.value = 0};
-    const struct sw_figure usual = {sw_usual_host_rates.memory_bytes_per_s, "assumed"};
     const struct sw_throughputs *t = a->measured;
     double flops = 0;
 
@@ -43,7 +42,7 @@ static void find_cores(const struct sw_machine_args *a, struct sw_machine_rates 
                                       : per_thread(t->server_flops_per_s, a->server_threads);
 
     r->core_flops = first_of(none, measured(a, flops), assumed_core_flops);
-    r->core_memory = first_of(none, measured(a, t ? t->memory_bytes_per_s : 0), usual);
+    r->core_memory = first_of(none, measured(a, t ? t->memory_bytes_per_s : 0), assumed_memory);
 }
 
 static void find_workers(const struct sw_machine_args *a, const struct sw_given_figures *given,
@@ -85,8 +84,8 @@ static void find_devices(const struct sw_machine_args *a, const struct sw_driver
         first_of(given->pcie_bytes_per_s, configured, measured(a, t ? t->link_bytes_per_s : 0));
     if (r->link.value <= 0 && !own)
         r->link = r->core_memory; /* simulated links without a rate are copies in host memory */
-    r->copy_latency_s = q && q->link_latency_s > 0 ? q->link_latency_s : own ? assumed_copy_s : 0;
-    r->launch_s = own ? assumed_launch_s : 0;
+    r->copy_latency_s = q && q->link_latency_s > 0 ? q->link_latency_s : own ? SW_USUAL_COPY_S : 0;
+    r->launch_s = own ? SW_USUAL_LAUNCH_S : 0;
 
     r->memory_bytes = given->gpu_memory_bytes.value > 0 ? (int64_t)given->gpu_memory_bytes.value
                       : q && q->memory_bytes > 0        ? q->memory_bytes
@@ -96,7 +95,6 @@ static void find_devices(const struct sw_machine_args *a, const struct sw_driver
 static void find_net(const struct sw_machine_args *a, const struct sw_given_figures *given,
                      struct sw_machine_rates *r)
 {
-    const struct sw_figure usual = {sw_usual_host_rates.link_bytes_per_s, "assumed: 1 Gbit/s"};
     struct sw_figure found = {.value = 0};
 
     if (a->host_rates) {
@@ -104,10 +102,10 @@ static void find_net(const struct sw_machine_args *a, const struct sw_given_figu
         snprintf(found.source, sizeof found.source, "%.63s", a->host_rates->source);
     }
 
-    r->net = first_of(given->net_bytes_per_s, found, usual);
+    r->net = first_of(given->net_bytes_per_s, found, assumed_net);
     r->net_latency_s = given->net_latency_s.value > 0 ? given->net_latency_s.value
                        : a->host_latency_s > 0        ? a->host_latency_s
-                                                      : assumed_message_s;
+                                                      : SW_USUAL_MESSAGE_S;
 }
 
 void sw_machine_rates_find(const struct sw_machine_args *args, const struct sw_driver *driver,

@@ -4,37 +4,33 @@
  * parameters, updater state, batches and data exchanged between workers are subtracted, and the
  * workers share the rest, each up to what it can use. */
 #include "base/str.h"
+#include "plan/usual_rates.h"
 #include "run/job_private.h"
 #include "run/memory.h"
 #include "worker/worker.h"
 #include <stdio.h>
 
-/* Rough throughput of a device, for choosing between recomputing and offloading. Devices with
- * processors of their own are measured (throughput.c); the others use constants, so that choices
- * are the same on every machine. */
-#define THREAD_FLOPS_PER_S 4e10
-#define MEMORY_BYTES_PER_S 1e10
-
+/* For choosing between recomputing and offloading: those of the machine for which is planned; of
+ * devices with processors of their own measured ones (throughput.c); else usual ones, so that
+ * choices are the same on every machine. On the CPU offloading would save nothing, because it uses
+ * host memory already: it has no link. */
 static struct sw_device_throughput throughputs_of(struct sw_job *job, const struct sw_worker *w)
 {
-    const struct sw_throughputs *m = job->place.devices.driver->caps.own_processor
-                                         ? sw_throughputs_of(&job->speed.throughputs, job->workers)
-                                         : NULL;
-    if (m && m->device_memory_bytes_per_s > 0)
-        return (struct sw_device_throughput){m->worker_flops_per_s, m->device_memory_bytes_per_s,
-                                             m->link_bytes_per_s};
+    const struct sw_device_request *devices = &job->place.devices;
+    const struct sw_device_caps *caps =
+        w->device->host_memory ? &sw_driver_host()->caps : &devices->driver->caps;
+    struct sw_throughputs t = sw_usual_throughputs(
+        caps, sw_placement_worker(job->place.placement, w->rank->global_rank)->threads,
+        (double)devices->link_bytes_per_s);
 
-    const struct sw_placement_row *row =
-        sw_placement_worker(job->place.placement, w->rank->global_rank);
-    struct sw_device_throughput r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
+    if (job->options.rates)
+        return *job->options.rates;
+    if (devices->driver->caps.own_processor &&
+        sw_throughputs_of(&job->speed.throughputs, job->workers)->device_memory_bytes_per_s > 0)
+        t = job->speed.throughputs;
 
-    /* On the CPU offloading would save nothing, because it uses host memory already. */
-    if (!w->device->host_memory)
-        r.link_bytes_per_s = job->place.devices.link_bytes_per_s > 0
-                                 ? (double)job->place.devices.link_bytes_per_s
-                                 : MEMORY_BYTES_PER_S;
-
-    return r;
+    return (struct sw_device_throughput){t.worker_flops_per_s, t.device_memory_bytes_per_s,
+                                         t.link_bytes_per_s};
 }
 
 static size_t eval_bytes(const struct sw_worker *w)
@@ -144,16 +140,21 @@ static size_t workers_on(const struct sw_job *job, const struct sw_device *devic
     return count;
 }
 
-/* Fits the workers on devices, one after the other. */
+/* Fits the workers on devices, one after the other. Of a job that is refused, workers whose
+ * activations need as much as those of the worst one so far say nothing new: finding out what they
+ * need at least takes long. */
 static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 {
     struct shortage worst = {0};
-    size_t worst_fixed = 0, least = 0;
+    size_t worst_fixed = 0, worst_kept = 0, least = 0;
 
     for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
         struct shortage b = {0};
         size_t fixed = sw_worker_fixed_bytes(w), sharing = workers_on(job, w->device);
+        if (least > 0 && kept_bytes(w) == worst_kept && fixed == worst_fixed)
+            continue;
+
         int rc = fit_worker(job, w, left_of(budget / sharing, fixed), &b, err);
         if (rc != SW_OK)
             return rc;
@@ -161,6 +162,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
         if (b.least > 0 && (b.least + fixed) * sharing > least) {
             worst = b;
             worst_fixed = fixed;
+            worst_kept = kept_bytes(w);
             least = (b.least + fixed) * sharing;
         }
     }

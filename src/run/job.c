@@ -48,6 +48,7 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->reserve = o->reserve;
     to->evaluates = o->one_worker && !o->predict && !o->models;
     to->models = o->models;
+    to->rates = o->rates;
 
     to->display = o->display;
     to->hosts = o->one_worker || o->predict || o->only_placement ? NULL : o->hosts;

@@ -125,6 +125,9 @@ struct sw_job_options {
     /* With one_worker: the job is one of training that is not to run, the model of a planner
      * (run/planning.h). */
     bool models;
+    /* What memory = fit takes for the throughput of every worker's device, for a job with a plan
+     * for another machine. Borrowed until the job is closed; NULL: that of the device. */
+    const struct sw_device_throughput *rates;
     bool predict; /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
     const struct sw_job_hosts *hosts; /* NULL: this is the only one */
     bool times_only;                  /* the run is to be timed: no evaluations, no checkpoints */

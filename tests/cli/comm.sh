@@ -23,7 +23,7 @@ slow='--oversubscribe --set cluster.workers_per_group=3 --device sim:gpus=3,mem=
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $slow
 has out '^gradients +fc1: sfb, predicted to take [0-9.e+-]+ ms per step \(ps .*\)$'
-has out '^ +chosen for links of 100.0 kB/s and devices of 50 GFLOP/s \(a given and an assumed rate; comm = auto measures\)$'
+has out '^ +chosen for links of 100.0 kB/s and devices of 40 GFLOP/s \(a given and an assumed rate; comm = auto measures\)$'
 hasnt out 'whole gradients'
 # shellcheck disable=SC2086
 expect 0 run "$tiny" -v --no-ui --name default --steps 2 $slow

@@ -41,9 +41,6 @@ struct search {
 
 enum { MOVES_PER_ACTIVATION = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
 
-/* Cost of copies that nothing waits for, as a fraction of their time. */
-#define COPY_COST 0.05
-
 /* ---- Evaluating ---- */
 
 static double copy_seconds(const struct search *x)
@@ -89,7 +86,8 @@ static void judge(struct search *x)
             x->excess += live - (double)x->aim;
     }
 
-    x->seconds = sw_exec_order_seconds(&x->exec, x->throughput) + COPY_COST * copy_seconds(x);
+    x->seconds =
+        sw_exec_order_seconds(&x->exec, x->throughput) + SW_NET_COPY_COST * copy_seconds(x);
 }
 
 /* ---- Moves ---- */
