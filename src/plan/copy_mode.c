@@ -2,39 +2,52 @@
  * with `none`. */
 #include "device/driver.h"
 #include "plan/choices.h"
+#include "plan/copy_terms.h"
 #include <stdio.h>
 
 /* Does any layer, or the net-wide setting, send factors to servers? */
-static bool sends_to_servers(const struct sw_exchange_plan *p)
+static bool sends_to_servers(const struct sw_recipe *recipe)
 {
-    bool any = p->cluster->comm == SW_EXCHANGE_ADAM;
+    const struct sw_cluster_conf *cluster = sw_recipe_find(recipe, "cluster", NULL)->common;
+    bool any = cluster->comm == SW_EXCHANGE_ADAM;
 
-    for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !any;
+    for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s && !any;
          s = sw_section_next(s))
         any = ((const struct sw_layer_conf *)s->common)->comm == SW_EXCHANGE_ADAM;
 
     return any;
 }
 
-/* Why GPUs cannot update their own replicas; NULL: they can. A single worker needs no reduction. */
-static const char *reason_against_none(const struct sw_exchange_plan *p)
+struct sw_copy_terms sw_copy_terms_of(const struct sw_recipe *recipe,
+                                      const struct sw_device_request *request)
 {
-    const struct sw_topology *t = p->args.topology;
+    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
+    const struct sw_cluster_conf *cluster = sw_recipe_find(recipe, "cluster", NULL)->common;
 
-    return p->args.request->mixed ? "devices and CPUs update the same values on the host"
-           : t->is_async          ? "asynchronous groups update values on the host"
-           : p->args.conf->on_nan == SW_ON_NAN_ROLLBACK
-               ? "on_nan = rollback restores values through the host"
-           : t->workers == 1            ? NULL
-           : p->args.conf->repeat_exact ? "repeat_exact reduces in one order, on the servers"
-           : sends_to_servers(p)        ? "comm = adam sends factors to servers"
-                                        : sw_reduce_why_servers(t);
+    return (struct sw_copy_terms){.mixed = request->mixed,
+                                  .rolls_back = conf->on_nan == SW_ON_NAN_ROLLBACK,
+                                  .repeat_exact = conf->repeat_exact,
+                                  .sends_to_servers = sends_to_servers(recipe),
+                                  .bind_servers = cluster->bind_servers};
+}
+
+/* A single worker needs no reduction. */
+const char *sw_copy_why_servers(const struct sw_copy_terms *terms, const struct sw_topology *t)
+{
+    return terms->mixed              ? "devices and CPUs update the same values on the host"
+           : t->is_async             ? "asynchronous groups update values on the host"
+           : terms->rolls_back       ? "on_nan = rollback restores values through the host"
+           : t->workers == 1         ? NULL
+           : terms->repeat_exact     ? "repeat_exact reduces in one order, on the servers"
+           : terms->sends_to_servers ? "comm = adam sends factors to servers"
+                                     : sw_reduce_why_servers(t);
 }
 
 void sw_copy_choose(struct sw_exchange_plan *p)
 {
     const struct sw_device_caps *caps = &p->args.request->driver->caps;
-    const char *against = reason_against_none(p);
+    const struct sw_copy_terms terms = sw_copy_terms_of(p->args.recipe, p->args.request);
+    const char *against = sw_copy_why_servers(&terms, p->args.topology);
 
     snprintf(p->copy_why, sizeof p->copy_why, "%s",
              p->copy != SW_COPY_AUTO ? "as requested"
