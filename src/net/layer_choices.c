@@ -55,6 +55,22 @@ bool sw_net_joins_columns(const struct sw_net *net, int i)
     return net->sharding.node[i].joins;
 }
 
+int64_t sw_net_columns(const struct sw_net *net, int i)
+{
+    return net->shapes.node[i].columns;
+}
+
+struct sw_net_restorable sw_net_restorable(const struct sw_net *net, int i)
+{
+    const struct sw_device_throughput any = {1, 1, 1};
+    const bool read = net->aliases.node[i].root == i && !net->shapes.node[i].absent &&
+                      sw_net_read_in_backward(&net->aliases, i);
+
+    return (struct sw_net_restorable){
+        .by_recomputing = read && sw_net_can_recompute(&net->aliases, i),
+        .by_offloading = read && sw_net_can_offload(&net->aliases, i, &any)};
+}
+
 const char *sw_net_refuses_factors(const struct sw_net *net, int i, struct sw_layer_factors *f)
 {
     return sw_net_is_unrolled(net, i) ? "time steps of a layer exchange whole gradients"

@@ -16,6 +16,14 @@ bool sw_net_is_unrolled(const struct sw_net *net, int i);
 bool sw_net_reads_columns(const struct sw_net *net, int i);
 /* Are these the columns that stand beside each other in its output, or some of its source's? */
 bool sw_net_joins_columns(const struct sw_net *net, int i);
+/* Columns of its output that are not split further: channels, or neurons; 0: it has none. */
+int64_t sw_net_columns(const struct sw_net *net, int i);
+/* Could its output, which backward reads, be recomputed or offloaded until then (memory = fit)? Of
+ * outputs that share memory the first one answers for all. */
+struct sw_net_restorable {
+    bool by_recomputing, by_offloading; /* the latter on a device with a memory of its own */
+};
+struct sw_net_restorable sw_net_restorable(const struct sw_net *net, int i);
 /* Why the gradient of layer i has no factors that workers could exchange, or NULL: it has, and *f
  * gets their numbers for the rows of the net. */
 const char *sw_net_refuses_factors(const struct sw_net *net, int i, struct sw_layer_factors *f);

@@ -116,20 +116,52 @@ double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double
         return columns * sampled[backward];
 
     const double part = columns * rows / (double)c->net->batch;
-    const double sharing = d->host_memory ? workers : 1;
-    const double seconds =
-        work_s(l, part, d->flops_per_s.value, d->bytes_per_s.value / sharing, backward);
+    const double seconds = work_s(l, part, d->flops_per_s.value,
+                                  sw_cost_memory_rate(d, d->threads, workers), backward);
 
     /* What was measured with other threads is scaled as flops and bytes say. */
     const struct sw_layer_sample *other = d->host_memory ? other_threads(l, d->threads) : NULL;
     if (other && find_sampled(l, other->threads, rows, other->workers, sampled)) {
         const double flops_per_s = d->flops_per_s.value * other->threads / d->threads;
-        const double other_s =
-            work_s(l, part, flops_per_s, d->bytes_per_s.value / other->workers, backward);
+        const double other_s = work_s(
+            l, part, flops_per_s, sw_cost_memory_rate(d, other->threads, other->workers), backward);
         return columns * sampled[backward] * (other_s > 0 ? seconds / other_s : 1);
     }
 
     return seconds + (d->host_memory ? 0 : c->machine->launch_s);
+}
+
+/* Is a layer in the memory of another one's output? */
+static bool is_in_place_on(const struct sw_net_model *net, int layer, int root)
+{
+    while (layer > root && net->layer[layer].in_place)
+        layer = net->layer[layer].source[0];
+    return layer == root;
+}
+
+double sw_cost_restore(const struct sw_cost_model *c, int layer, enum sw_plan_residency residency,
+                       int device, double rows, double columns, int workers)
+{
+    const struct sw_layer_model *l = &c->net->layer[layer];
+    const double bytes = (double)l->output_bytes * columns * rows / (double)c->net->batch;
+    double seconds = 0;
+
+    if (residency == SW_PLAN_OFFLOADED)
+        return 2 * (sw_cost_time(bytes, c->host.bytes_per_s) + c->host.latency_s);
+
+    for (int i = layer; i < c->net->count && residency == SW_PLAN_RECOMPUTED; i++)
+        if (is_in_place_on(c->net, i, layer))
+            seconds += sw_cost_pass(c, i, device, rows, columns, workers, false);
+    return seconds;
+}
+
+double sw_cost_fit(const struct sw_cost_model *c, const struct sw_plan_fit *fit, double compute_s)
+{
+    const double recompute_s = fmax(sw_cost_time(fit->flops / c->workers, c->flops_per_s),
+                                    sw_cost_time(fit->bytes / c->workers, c->bytes_per_s));
+    const double copies_s = 2 * sw_cost_time(fit->copied_bytes / c->workers, c->host.bytes_per_s);
+
+    return recompute_s + fmax(SW_NET_COPY_COST * copies_s, copies_s - compute_s);
 }
 
 static bool same_kind(const struct sw_device_model *a, const struct sw_device_model *b)
@@ -170,8 +202,10 @@ static double compute_s(const struct sw_cost_model *c, int layer,
             continue;
 
         const int workers = concurrent(c, choice, d);
-        slowest = fmax(slowest, sw_cost_pass(c, layer, d, rows, work, workers, false) +
-                                    sw_cost_pass(c, layer, d, rows, work, workers, true));
+        slowest =
+            fmax(slowest, sw_cost_pass(c, layer, d, rows, work, workers, false) +
+                              sw_cost_pass(c, layer, d, rows, work, workers, true) +
+                              sw_cost_restore(c, layer, choice->residency, d, rows, work, workers));
     }
 
     return slowest;
@@ -196,8 +230,7 @@ static int count_hosts(const struct sw_cost_model *c)
 
 bool sw_cost_devices_update(const struct sw_cost_model *c)
 {
-    return !c->machine->device[0].host_memory && !c->machine->mirrors &&
-           c->shape.framework == SW_FRAMEWORK_ALLREDUCE;
+    return c->devices_update;
 }
 
 /* The link over which contributors exchange gradients. */

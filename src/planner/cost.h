@@ -26,6 +26,8 @@ struct sw_cost_model {
     struct sw_cost_link all;         /* between all workers */
     struct sw_cost_link across;      /* between the workers of the same rank in all groups */
     struct sw_cost_link servers;     /* between each worker and its servers */
+    struct sw_cost_link host;        /* between each worker and the memory of its host */
+    bool devices_update;             /* see sw_cost_devices_update */
     double flops_per_s, bytes_per_s; /* of the slowest worker; its share of a memory */
     double memory_bytes_per_s;       /* of a memory, for all workers in it */
 };
@@ -41,6 +43,16 @@ int sw_cost_together(const struct sw_cost_model *c, int device);
 double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double rows,
                     double columns, int workers, bool backward);
 
+/* Seconds that it takes to restore the layer's output for backward where it does not stay in
+ * memory: another forward pass of the layer and of those in place on its output, or copies to the
+ * host and back, as if they did not overlap. Arguments: as above. */
+double sw_cost_restore(const struct sw_cost_model *c, int layer, enum sw_plan_residency residency,
+                       int device, double rows, double columns, int workers);
+
+/* Seconds that memory = fit adds to a step in which the slowest worker computes for compute_s, by
+ * what a job says. Copies overlap with computing. */
+double sw_cost_fit(const struct sw_cost_model *c, const struct sw_plan_fit *fit, double compute_s);
+
 /* Seconds of the update of a layer's parameters, by figures of the machine. */
 double sw_cost_update(const struct sw_cost_model *c, int layer,
                       const struct sw_layer_choice *choice);
@@ -48,7 +60,8 @@ double sw_cost_update(const struct sw_cost_model *c, int layer,
  * sum of so many gradients of a layer's parameters and their update; 0: not measured. */
 double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gradients);
 
-/* Do devices reduce whole gradients and update their own values? Otherwise servers on hosts do. */
+/* Do devices reduce whole gradients and update their own values (plan/copy_terms.h)? Otherwise
+ * servers on hosts do. */
 bool sw_cost_devices_update(const struct sw_cost_model *c);
 
 /* The rows of a batch that the worker with the most of them has. */
@@ -93,8 +106,9 @@ struct sw_layer_cost sw_cost_layer_in(const struct sw_cost_model *c,
 double sw_cost_around(const struct sw_cost_model *c, const struct sw_parallel_plan *p, int layer);
 
 /* Bytes that worker `rank` of a group holds for a layer: parameters, gradients, updater state,
- * output and its gradient, saved values, whole copies of distributed sources, gathered factors. An
- * estimate: memory that passes use again is counted as in a job of one worker. */
+ * output and its gradient, saved values, whole copies of distributed sources, gathered factors;
+ * without what is restored. An estimate: memory that passes use again is counted as in a job of one
+ * worker. */
 int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
                       const struct sw_layer_choice *choice, int rank);
 
@@ -102,6 +116,10 @@ int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
  * the bytes of each worker in p->device_bytes. */
 double sw_cost_plan(const struct sw_cost_model *c, struct sw_parallel_plan *p,
                     struct sw_layer_cost *costs);
+/* The memory of the worker of a plan that has least, or `budget` if that is above 0 and smaller; 0:
+ * no limit is known. */
+int64_t sw_cost_budget(const struct sw_cost_model *c, const struct sw_parallel_plan *p,
+                       int64_t budget);
 /* The first worker whose memory does not hold what p->device_bytes says, all workers in one memory
  * together; -1: all fit. */
 int sw_cost_overfull(const struct sw_cost_model *c, const struct sw_parallel_plan *p);

@@ -2,7 +2,9 @@
  * its kind send at once, and the speed of the slowest worker. The exchange is taken to be even: a
  * worker sends as much to each of the others. A link that P of the ordered pairs of n workers cross
  * then lets each worker send at (n - 1) / P of its throughput. */
-#include "planner/cost.h"
+#include "planner/cost_private.h"
+
+#include "plan/choices.h"
 
 #include <math.h>
 
@@ -127,12 +129,10 @@ static int users_of(const struct sw_cost_model *c, int link, int server_host)
     return count;
 }
 
-/* The servers of synchronous workers, and those of hogwild, are on every host; those of other
- * asynchronous groups on the first. */
-static struct sw_cost_link link_to_servers(const struct sw_cost_model *c)
+/* Between each worker and the memory of its own host, or of the first one, when all use it. */
+static struct sw_cost_link link_to_memory(const struct sw_cost_model *c, bool first)
 {
     const struct sw_machine_model *m = c->machine;
-    const bool first = c->is_async && c->shape.consistency != SW_CONSISTENCY_HOGWILD;
     struct sw_cost_link link = {.bytes_per_s = (double)INFINITY};
     bool sends = false;
 
@@ -149,6 +149,22 @@ static struct sw_cost_link link_to_servers(const struct sw_cost_model *c)
     }
 
     return sends ? link : (struct sw_cost_link){0};
+}
+
+/* As plan/copy_mode.c and plan/reduce.c choose for the workers of a host. */
+static bool find_updates(const struct sw_cost_model *c)
+{
+    const struct sw_machine_model *m = c->machine;
+    struct sw_topology t = {.binds_servers =
+                                sw_framework_binds(c->shape.framework, c->net->copy.bind_servers),
+                            .is_async = c->is_async};
+
+    while (t.workers < c->workers && m->device[t.workers].host == m->device[0].host)
+        t.workers++;
+
+    return !m->device[0].host_memory && !m->mirrors && c->shape.groups == 1 &&
+           !sw_copy_why_servers(&c->net->copy, &t) &&
+           (c->workers == 1 || !sw_reduce_why_servers(&t));
 }
 
 static double slower(double known, double other)
@@ -171,13 +187,19 @@ void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
     c->moves = link_of(machine, &(struct pattern){groups, size, size, 1, true});
     c->all = groups == 1 ? c->group : link_of(machine, &(struct pattern){1, 0, workers, 1, false});
     c->across = link_of(machine, &(struct pattern){size, 1, groups, size, false});
-    c->servers = link_to_servers(c);
+    /* The servers of synchronous workers, and those of hogwild, are on every host; those of other
+     * asynchronous groups on the first. */
+    c->servers = link_to_memory(c, c->is_async && shape->consistency != SW_CONSISTENCY_HOGWILD);
+    c->host = link_to_memory(c, false);
+    c->devices_update = find_updates(c);
 
     for (int d = 0; d < workers; d++) {
         const double bytes_per_s = machine->device[d].bytes_per_s.value;
 
         c->flops_per_s = slower(c->flops_per_s, machine->device[d].flops_per_s.value);
         c->memory_bytes_per_s = slower(c->memory_bytes_per_s, bytes_per_s);
-        c->bytes_per_s = slower(c->bytes_per_s, bytes_per_s / sw_cost_together(c, d));
+        c->bytes_per_s = slower(c->bytes_per_s,
+                                sw_cost_memory_rate(&machine->device[d], machine->device[d].threads,
+                                                    sw_cost_together(c, d)));
     }
 }

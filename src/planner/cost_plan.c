@@ -94,7 +94,10 @@ double sw_cost_move(const struct sw_cost_model *c, int source, struct sw_distrib
     /* A single worker sends or receives everything, or all have a part each. */
     const bool single = from.dist == SW_DIST_ONE || to.dist == SW_DIST_ONE;
     const bool by_rows = from.dist == SW_DIST_ROWS || to.dist == SW_DIST_ROWS;
-    const double part = single ? 1 : sw_cost_largest_part(by_rows ? rows : l->columns, size);
+    const double part =
+        single ? 1
+               : sw_cost_largest_part(
+                     by_rows ? rows : sw_cost_units(c->net, l, SW_PARTITION_COLUMNS), size);
     return ways * (moved * part * SW_FLOAT_BYTES / c->moves.bytes_per_s + c->moves.latency_s);
 }
 
@@ -179,13 +182,22 @@ static double param_bytes(const struct sw_cost_model *c, const struct sw_layer_m
                           const struct sw_layer_choice *choice, int rank)
 {
     const double owned = sw_cost_owned(c, l, choice->partition);
-    const double kept = owned * (1 + c->net->updater_slots);
+    const double frozen = (double)l->frozen * sw_cost_work(c, l, choice->partition);
+    const double kept = owned * (1 + c->net->updater_slots) + frozen;
     const bool shared = choice->partition == SW_PARTITION_ROWS && !c->is_async;
     const double factors = choice->comm == SW_EXCHANGE_PS
                                ? 0
                                : (double)c->net->batch * l->steps * (l->inputs + l->outputs);
 
     return SW_FLOAT_BYTES * (owned + (kept + factors) / (shared ? sw_cost_together(c, rank) : 1));
+}
+
+/* Bytes of the whole batch that a layer does not keep until backward. */
+static double restored_bytes(const struct sw_layer_model *l, enum sw_plan_residency residency)
+{
+    return residency == SW_PLAN_RECOMPUTED  ? (double)(l->output_bytes + l->saved_bytes)
+           : residency == SW_PLAN_OFFLOADED ? (double)l->output_bytes
+                                            : 0;
 }
 
 int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
@@ -200,7 +212,23 @@ int64_t sw_cost_bytes(const struct sw_cost_model *c, int layer,
     const double share = c->net->memory_share > 0 ? c->net->memory_share : 1;
     const double used =
         part * (features + (double)l->scratch_bytes) + source_bytes(c, layer, choice);
-    return (int64_t)ceil(share * used + param_bytes(c, l, choice, rank));
+
+    /* All outputs that are kept for backward exist when it begins. */
+    const double freed = part * restored_bytes(l, choice->residency);
+    return (int64_t)ceil(fmax(share * used - freed, 0) + param_bytes(c, l, choice, rank));
+}
+
+int64_t sw_cost_budget(const struct sw_cost_model *c, const struct sw_parallel_plan *p,
+                       int64_t budget)
+{
+    int64_t least = budget > 0 ? budget : 0;
+
+    for (int w = 0; w < p->workers; w++) {
+        const int64_t bytes = c->machine->device[w].memory_bytes;
+        least = bytes > 0 && (least == 0 || bytes < least) ? bytes : least;
+    }
+
+    return least;
 }
 
 int sw_cost_overfull(const struct sw_cost_model *c, const struct sw_parallel_plan *p)

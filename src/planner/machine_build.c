@@ -5,7 +5,9 @@
 #include "base/os.h"
 #include "exchange/copy_mode.h"
 #include "plan/placement.h"
+#include "plan/usual_rates.h"
 #include "planner/machine_rates.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +121,7 @@ static int place_workers(struct build *b, struct sw_err *err)
                                            .workers_per_group = b->per_host,
                                            .server_groups = 1,
                                            .servers_per_group = 1,
+                                           .threads_per_worker = b->args->threads,
                                            .bind_servers = true};
 
     return b->driver->caps.host_memory ? sw_placement_new(b->map, &shape, false, &b->placement, err)
@@ -279,6 +282,8 @@ static void add_worker(struct build *b, int i)
                                   .bytes_per_s = b->rates.memory,
                                   .memory_bytes = b->rates.memory_bytes};
     d->flops_per_s.value *= row->threads;
+    d->thread_bytes_per_s =
+        fmax(SW_USUAL_MEMORY_BYTES_PER_S, b->rates.memory.value / sw_machine_threads(b->map));
     snprintf(d->name, sizeof d->name, "%score%s %s", prefix(b, host),
              sw_core_set_count(&row->cores) == 1 ? "" : "s",
              sw_core_set_text(&row->cores, cores, sizeof cores));
@@ -427,6 +432,7 @@ static void fill(struct build *b)
     m->core_flops_per_s = b->rates.core_flops;
     m->core_bytes_per_s = b->rates.core_memory;
     m->server_threads = sw_machine_threads(b->map);
+    m->threads_per_worker = b->placement ? b->args->threads : 0;
     m->launch_s = b->rates.launch_s;
     m->peers = has_peers(b);
     m->mirrors = has_mirrors(b);

@@ -17,6 +17,7 @@ struct sw_machine_args {
     const struct sw_device_request *request;
     int hosts;   /* of the job; 0: one. All are like the map. */
     int workers; /* on cores of each host; 0: one per NUMA node */
+    int threads; /* math threads of each of them; 0: as many as there are cores */
 
     /* Figures measured on this machine, NULL or 0: none. */
     const struct sw_throughputs *measured;
@@ -33,8 +34,8 @@ struct sw_machine_args {
 };
 
 /* All pointers are borrowed for the call. Free *out with sw_machine_model_free. Errors:
- * SW_ERR_INVALID (more workers than computing threads, GPUs that the map does not have, more than
- * SW_MODEL_DEVICES devices), SW_ERR_NOMEM. */
+ * SW_ERR_INVALID (more workers or threads of them than computing threads, GPUs that the map does
+ * not have, more than SW_MODEL_DEVICES devices), SW_ERR_NOMEM. */
 int sw_machine_build(const struct sw_machine_args *args, struct sw_machine_model **out,
                      struct sw_err *err) SW_MUST_CHECK;
 

@@ -27,6 +27,7 @@ struct sw_device_model {
     int threads;                  /* math threads; 0: a GPU, or a simulated one */
     struct sw_figure flops_per_s; /* of matrix products */
     struct sw_figure bytes_per_s; /* of its memory, when it computes alone */
+    double thread_bytes_per_s;    /* most that one of its threads moves; 0: no limit is known */
     int64_t memory_bytes;         /* of its own memory, or of its host's; 0: no limit is known */
 };
 
@@ -58,7 +59,8 @@ struct sw_machine_model {
     int pair_count;
     int hosts;
     struct sw_figure core_flops_per_s, core_bytes_per_s; /* of one core of a host: for servers */
-    int server_threads; /* math threads of a host that its servers may use */
+    int threads_per_worker; /* fewer than there are cores for each worker; 0: as many */
+    int server_threads;     /* math threads of a host that its servers may use */
     /* Between devices of one host: do copies go directly, or through host memory (each byte twice)?
      */
     bool peers;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "layers/layer.h"
+#include "plan/copy_terms.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,15 +32,21 @@ struct sw_layer_model {
     double forward_flops, backward_flops;
     double forward_bytes, backward_bytes;
     double columns; /* elements of the output per row of the batch */
+    double units;   /* channels or neurons that are not split, of these; 0: as many as columns */
     bool has_backward;
 
     int64_t params; /* trained elements; 0: none */
+    int64_t frozen; /* elements of parameters that are not trained */
     /* Factors of the gradient: per row of the batch `steps` vectors of `inputs` and of `outputs`
      * elements. steps 0: it has none. */
     double steps, inputs, outputs;
 
     /* Memory for the whole batch. A layer that works in place has no bytes for what it shares. */
     int64_t output_bytes, gradient_bytes, saved_bytes, scratch_bytes;
+    bool in_place; /* in the memory of its first source, and restored with it */
+    /* With memory = fit: may its output be computed again in backward, or be copied to the host and
+     * back? */
+    bool may_recompute, may_offload;
 
     bool reads_columns; /* partitioned by columns it reads the same columns of its sources,
                            otherwise all of them */
@@ -59,6 +66,8 @@ struct sw_net_model {
                               passes use memory again; 0: all */
     bool controls_updates; /* an option needs all gradients before any update, so that devices
                               cannot exchange factors (sfb) */
+    /* What plan/choices.h asks to decide whether devices make the updates. */
+    struct sw_copy_terms copy;
 
     /* Why the layer cannot be partitioned in that way over so many workers, or NULL: it can. ROWS
      * is always possible; layers of which `is_input` holds have no other. Pure; any thread. */

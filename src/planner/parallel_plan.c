@@ -4,6 +4,10 @@
 #include "base/os.h"
 #include <string.h>
 
+const char *const sw_plan_residency_names[] = {[SW_PLAN_KEPT] = "kept",
+                                               [SW_PLAN_RECOMPUTED] = "recomputed",
+                                               [SW_PLAN_OFFLOADED] = "offloaded"};
+
 int sw_parallel_plan_init(struct sw_parallel_plan *p, const struct sw_plan_shape *shape, int layers,
                           struct sw_err *err)
 {
@@ -37,6 +41,7 @@ int sw_parallel_plan_copy(struct sw_parallel_plan *to, const struct sw_parallel_
            (size_t)from->workers * sizeof *copy.device_bytes);
     copy.additive_s = from->additive_s;
     copy.time = from->time;
+    copy.fit = from->fit;
 
     *to = copy;
     return SW_OK;
@@ -49,21 +54,22 @@ void sw_parallel_plan_fini(struct sw_parallel_plan *p)
     *p = (struct sw_parallel_plan){.choice = NULL};
 }
 
-static bool shapes_equal(const struct sw_plan_shape *a, const struct sw_plan_shape *b)
+bool sw_plan_shape_equal(const struct sw_plan_shape *a, const struct sw_plan_shape *b)
 {
     return a->framework == b->framework && a->consistency == b->consistency &&
            a->staleness == b->staleness && a->groups == b->groups &&
-           a->group_size == b->group_size && a->servers == b->servers;
+           a->group_size == b->group_size && a->servers == b->servers && a->threads == b->threads;
 }
 
 bool sw_parallel_plan_equal(const struct sw_parallel_plan *a, const struct sw_parallel_plan *b)
 {
-    bool equal = a->layers == b->layers && shapes_equal(&a->shape, &b->shape);
+    bool equal = a->layers == b->layers && sw_plan_shape_equal(&a->shape, &b->shape);
 
     for (int i = 0; i < a->layers && equal; i++)
         equal = a->choice[i].partition == b->choice[i].partition &&
                 a->choice[i].location == b->choice[i].location &&
-                a->choice[i].comm == b->choice[i].comm;
+                a->choice[i].comm == b->choice[i].comm &&
+                a->choice[i].residency == b->choice[i].residency;
 
     return equal;
 }

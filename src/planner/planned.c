@@ -5,21 +5,76 @@
 
 #include "base/os.h"
 #include "base/str.h"
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+
+enum { BUDGETS = 4 }; /* jobs that are opened with memory = fit */
 
 /* ---- Search -----------------------------------------------------------------------------------
  * Activations move between the workers of a host only, so a group over several hosts splits its
  * layers by rows, and one that splits them otherwise stays on a host. */
 
+/* Gives a plan the budget of its memory. False: it has one, or may have none. */
+static bool give_budget(const struct sw_planned_making *m, const struct sw_machine_model *machine,
+                        struct sw_parallel_plan *p)
+{
+    const int64_t budget = m->args->limits->budget_bytes;
+    struct sw_cost_model cost;
+
+    if (budget < 0 || p->fit.budget_bytes > 0 || !m->args->measure)
+        return false;
+
+    sw_cost_model_init(&cost, m->args->net, machine, &p->shape);
+    p->fit.budget_bytes = sw_cost_budget(&cost, p, budget);
+    return p->fit.budget_bytes > 0;
+}
+
+static int search_fitting(const struct sw_planned_making *m, const struct sw_machine_model *machine,
+                          const struct sw_search_limits *limits, struct sw_search_result *r,
+                          struct sw_err *err)
+{
+    int rc = sw_search(m->args->net, machine, limits, r, err);
+    return rc == SW_OK && r->count == 0 ? sw_err_set(err, SW_ERR_NOTFOUND, "%s", r->nearest) : rc;
+}
+
+/* The memory of a plan is an estimate: if none seems to fit, jobs are asked whether the fastest
+ * ones do with memory = fit. */
+static int search_any(const struct sw_planned_making *m, const struct sw_machine_model *machine,
+                      const struct sw_search_limits *limits, struct sw_search_result *r,
+                      struct sw_err *err)
+{
+    struct sw_search_limits any = *limits;
+
+    if (!m->args->measure || limits->budget_bytes < 0)
+        return search_fitting(m, machine, limits, r, err);
+
+    int blocked, rc = sw_search_best(m->args->net, machine, limits, r, &blocked, err);
+    if (rc != SW_OK || r->count > 0 || blocked >= 0)
+        return rc == SW_OK && blocked >= 0 ? search_fitting(m, machine, limits, r, err) : rc;
+
+    sw_search_fini(r);
+    any.any_memory = true;
+    rc = search_fitting(m, machine, &any, r, err);
+    while (r->count > 1) /* one of each shape: those of one shape need the same memory, nearly */
+        sw_parallel_plan_fini(&r->plan[--r->count]);
+    for (int i = 0; i < r->shapes; i++)
+        give_budget(m, machine, &r->of_shape[i]);
+    if (r->count > 0)
+        give_budget(m, machine, &r->plan[0]);
+    return rc;
+}
+
 static int search(struct sw_planned_making *m, const struct sw_machine_model *machine,
                   const struct sw_search_limits *limits, struct sw_err *err)
 {
     struct sw_search_result r = {0};
+    struct sw_search_limits own = *limits;
 
-    int rc = sw_search(m->args->net, machine, limits, &r, err);
-    if (rc == SW_OK && r.count == 0)
-        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s", r.nearest);
+    /* Workers on cores share all of them, so that fewer workers are another machine. */
+    if (machine->device[0].host_memory && machine->hosts == 1 && own.fewest_workers == 0)
+        own.fewest_workers = sw_planned_first_host(machine);
+    int rc = search_any(m, machine, &own, &r, err);
 
     const int most = m->args->simulated > 0 ? m->args->simulated : r.count;
     for (int i = 0; rc == SW_OK && i < r.count && i < most; i++)
@@ -33,6 +88,7 @@ static int search(struct sw_planned_making *m, const struct sw_machine_model *ma
     if (rc == SW_OK) {
         m->out->is_exact = m->out->is_exact && r.is_exact;
         m->out->most_open = r.most_open > m->out->most_open ? r.most_open : m->out->most_open;
+        m->out->skipped_shapes += r.skipped_shapes;
     }
 
     sw_search_fini(&r);
@@ -134,7 +190,13 @@ static int search_all(struct sw_planned_making *m, struct sw_err *err)
 
 /* ---- Choice ---- */
 
-/* Is a plan better: faster, or as fast and more usual, or with fewer workers? */
+/* Fewer threads of a worker leave cores to others. */
+static int threads_of(const struct sw_parallel_plan *p)
+{
+    return p->shape.threads > 0 ? p->shape.threads : INT_MAX;
+}
+
+/* Is a plan better: faster, or as fast and more usual, or with fewer workers or threads? */
 static bool is_better(const struct sw_planned *out, const struct sw_parallel_plan *p,
                       const struct sw_parallel_plan *than)
 {
@@ -144,7 +206,9 @@ static bool is_better(const struct sw_planned *out, const struct sw_parallel_pla
 
     if (fabs(own_s - other_s) > SW_PLANNED_ROUNDING * other_s)
         return own_s < other_s;
-    return usual != other_usual ? usual : p->workers < than->workers;
+    return usual != other_usual          ? usual
+           : p->workers != than->workers ? p->workers < than->workers
+                                         : threads_of(p) < threads_of(than);
 }
 
 /* The best candidate that is left; NULL: none. */
@@ -162,19 +226,44 @@ static struct sw_planned_candidate *best_left(const struct sw_planned_making *m)
     return best;
 }
 
-/* The first worker whose memory a plan exceeds; -1: it fits. */
-static int overfull(const struct sw_planned_making *m, const struct sw_planned_candidate *c)
+/* The job says that all activations fit. */
+static void keep_all(struct sw_parallel_plan *p)
 {
-    struct sw_cost_model cost;
+    p->fit = (struct sw_plan_fit){.is_exact = true};
+    for (int i = 0; i < p->layers; i++)
+        p->choice[i].residency = SW_PLAN_KEPT;
+}
 
-    sw_cost_model_init(&cost, m->args->net, c->machine, &c->plan.shape);
-    return sw_cost_overfull(&cost, &c->plan);
+int sw_planned_measure(const struct sw_planned_making *m, struct sw_planned_candidate *c,
+                       int *worker, struct sw_err *err)
+{
+    const struct sw_planned_args *args = m->args;
+    struct sw_parallel_plan *p = &c->plan;
+    struct sw_cost_model cost;
+    const double expected_s = p->fit.seconds;
+
+    int rc = args->measure ? args->measure(args->user, c->machine, p, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+
+    sw_cost_model_init(&cost, args->net, c->machine, &p->shape);
+    *worker = sw_cost_overfull(&cost, p);
+    c->is_measured = true;
+
+    if (p->fit.is_exact)
+        p->fit.seconds = sw_cost_fit(&cost, &p->fit, p->time.compute_s - expected_s);
+    if (p->fit.is_exact && p->fit.recomputed + p->fit.offloaded == 0)
+        keep_all(p);
+    p->time.compute_s += p->fit.seconds - expected_s;
+    p->time.step_s += p->fit.seconds - expected_s;
+    return SW_OK;
 }
 
 /* Of the plans that do not fit, the one that exceeds a memory least. */
 struct smallest {
     double excess; /* bytes of that memory over what it has; 0: there is none yet */
     struct sw_err why;
+    bool tried; /* a job was opened with memory = fit */
 };
 
 static void note_smallest(struct smallest *s, const struct sw_planned_candidate *c, int worker)
@@ -196,33 +285,106 @@ static void note_smallest(struct smallest *s, const struct sw_planned_candidate 
                sw_human_bytes(has, (double)d->memory_bytes));
 }
 
-/* Moves the fastest plan that fits to out->best, and drops faster ones that do not fit. */
+static void drop(struct sw_planned_candidate *c)
+{
+    sw_parallel_plan_fini(&c->plan);
+    c->plan = (struct sw_parallel_plan){0};
+}
+
+/* Jobs that were opened with a budget. Each takes a search of its own, so they are few: further
+ * candidates that need one are dropped, and so are those of a shape in which one that needs less
+ * by estimate does not fit. */
+struct budgets {
+    int count;
+    struct {
+        const struct sw_machine_model *machine; /* NULL: it fits */
+        struct sw_plan_shape shape;
+        int64_t bytes; /* of the first worker */
+    } refused[BUDGETS];
+};
+
+static bool may_try(const struct budgets *b, const struct sw_planned_candidate *c, int64_t bytes)
+{
+    for (int i = 0; i < b->count; i++)
+        if (b->refused[i].machine == c->machine && bytes >= b->refused[i].bytes &&
+            sw_plan_shape_equal(&b->refused[i].shape, &c->plan.shape))
+            return false;
+
+    return b->count < BUDGETS;
+}
+
+/* Opens the job of a plan with a budget, or drops it. */
+static int try_budget(struct sw_planned_making *m, struct sw_planned_candidate *c, int64_t bytes,
+                      struct smallest *smallest, struct budgets *b, struct sw_err *err)
+{
+    int worker = -1;
+
+    if (!may_try(b, c, bytes)) {
+        drop(c);
+        return SW_OK;
+    }
+
+    int rc = sw_planned_measure(m, c, &worker, err);
+    if (rc != SW_OK)
+        return rc;
+
+    b->refused[b->count].machine = worker >= 0 ? c->machine : NULL;
+    b->refused[b->count].shape = c->plan.shape;
+    b->refused[b->count++].bytes = bytes;
+
+    if (worker >= 0) {
+        if (smallest->why.code == 0) /* else it is known what the plan needs without a budget */
+            note_smallest(smallest, c, worker);
+        smallest->tried = true;
+        drop(c);
+    }
+    return SW_OK;
+}
+
+/* Measures a candidate; one that does not fit gets a budget if that is possible, or is dropped. */
+static int measure_or_drop(struct sw_planned_making *m, struct sw_planned_candidate *c,
+                           struct smallest *smallest, struct budgets *b, struct sw_err *err)
+{
+    const int64_t estimate = c->plan.device_bytes[0];
+    int worker = -1;
+
+    if (c->plan.fit.budget_bytes > 0)
+        return try_budget(m, c, estimate, smallest, b, err);
+
+    int rc = sw_planned_measure(m, c, &worker, err);
+    if (rc != SW_OK || worker < 0)
+        return rc;
+
+    note_smallest(smallest, c, worker);
+    if (give_budget(m, c->machine, &c->plan))
+        return try_budget(m, c, estimate, smallest, b, err);
+    drop(c);
+    return SW_OK;
+}
+
+/* Moves the fastest plan that fits to out->best, and drops faster ones that do not fit even with
+ * memory = fit, whose time may put a plan behind others. */
 static int choose(struct sw_planned_making *m, struct sw_err *err)
 {
-    const struct sw_planned_args *args = m->args;
     struct smallest smallest = {.excess = 0};
+    struct budgets budgets = {.count = 0};
 
     for (struct sw_planned_candidate *c; (c = best_left(m));) {
-        int rc = args->measure ? args->measure(args->user, c->machine, &c->plan, err) : SW_OK;
-
-        if (rc != SW_OK)
-            return rc;
-
-        const int worker = overfull(m, c);
-        if (worker < 0) {
+        if (c->is_measured) {
             m->out->best = c->plan;
             m->out->machine = c->machine;
             c->plan = (struct sw_parallel_plan){0};
             return SW_OK;
         }
 
-        note_smallest(&smallest, c, worker);
-        sw_parallel_plan_fini(&c->plan);
-        c->plan = (struct sw_parallel_plan){0};
+        int rc = measure_or_drop(m, c, &smallest, &budgets, err);
+        if (rc != SW_OK)
+            return rc;
     }
 
     *err = smallest.why;
-    return smallest.why.code;
+    return smallest.tried ? sw_err_prefix(err, err->code, "even with memory = fit")
+                          : smallest.why.code;
 }
 
 /* ---- The whole ---- */

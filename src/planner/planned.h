@@ -31,6 +31,7 @@ struct sw_planned {
     double one_worker_s; /* a step of one worker on the first device */
     bool is_exact;
     int most_open;
+    int skipped_shapes;      /* numbers of groups and workers that were not searched */
     bool rows_between_hosts; /* layers are split by rows because the workers are on several hosts */
     struct sw_planned_alternative alternative[SW_PLANNED_ALTERNATIVES]; /* the fastest first */
     int alternatives;
@@ -48,8 +49,8 @@ struct sw_planned_args {
     int simulated; /* plans of each search that are simulated; 0: all */
     bool no_overlap;
     double bandwidth; /* most bytes per second that a host sends; 0: no limit */
-    /* Sets p->device_bytes to what a job with this plan takes on that machine. NULL: the estimates
-     * of the search stay. */
+    /* Sets p->device_bytes to what a job with this plan takes on that machine, and p->fit, but not
+     * its seconds, to what it says of memory = fit. NULL: the estimates of the search stay. */
     int (*measure)(void *user, const struct sw_machine_model *machine, struct sw_parallel_plan *p,
                    struct sw_err *err);
     void *user;
@@ -100,5 +101,5 @@ bool sw_planned_exchanges(const struct sw_net_model *net, const struct sw_parall
 /* "0", "1in", "none on worker 2" or "0, sfb", into out; returns out. */
 const char *sw_planned_choice_text(const struct sw_net_model *net, int layer,
                                    const struct sw_layer_choice *c, char out[64]);
-/* "1 group of 4 workers", "8 groups of 2 workers". */
+/* "1 group of 4 workers", "8 groups of 2 workers", "1 group of 1 worker with 2 threads". */
 const char *sw_planned_shape_text(const struct sw_plan_shape *s, char out[96]);

@@ -10,7 +10,8 @@ enum { SHOWN = 12, SHOWN_VARIATIONS = 5, NAMED_LAYERS = 3 };
 static bool same_shape(const struct sw_plan_shape *a, const struct sw_plan_shape *b)
 {
     return a->framework == b->framework && a->consistency == b->consistency &&
-           a->groups == b->groups && a->group_size == b->group_size && a->servers == b->servers;
+           a->groups == b->groups && a->group_size == b->group_size && a->servers == b->servers &&
+           a->threads == b->threads;
 }
 
 /* "with fc6 1in, fc7 0 sfb and 3 more layers": where a plan of the same shape differs from the

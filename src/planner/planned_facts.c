@@ -49,7 +49,8 @@ bool sw_planned_exchanges(const struct sw_net_model *net, const struct sw_parall
 
 bool sw_planned_same_choice(const struct sw_layer_choice *a, const struct sw_layer_choice *b)
 {
-    return a->partition == b->partition && a->location == b->location && a->comm == b->comm;
+    return a->partition == b->partition && a->location == b->location && a->comm == b->comm &&
+           a->residency == b->residency;
 }
 
 enum sw_exchange_mode sw_planned_wished_comm(const struct sw_search_limits *l, int layer)

@@ -43,9 +43,10 @@ static int take_runner_up(struct sw_planned_making *m, int layer, bool *taken, s
         return rc;
 
     struct sw_planned_candidate *c = &m->candidate[known];
-    if (m->args->measure)
-        rc = m->args->measure(m->args->user, c->machine, &c->plan, err);
-    if (rc == SW_OK && sw_cost_overfull(&cost, &c->plan) < 0) {
+    int worker = -1;
+
+    rc = sw_planned_measure(m, c, &worker, err);
+    if (rc == SW_OK && worker < 0 && c->plan.time.step_s < out->best.time.step_s) {
         other = out->best;
         out->best = c->plan;
         c->plan = other;

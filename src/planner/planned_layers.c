@@ -10,26 +10,27 @@
 /* Keeps the choice as runner-up of the layer if the user and the workers allow it, and it is the
  * best so far. */
 static void try_choice(struct sw_planned *out, const struct sw_search_limits *limits,
-                       const struct sw_cost_model *cost, int layer, const struct sw_layer_choice *c)
+                       const struct sw_cost_model *cost, int layer, struct sw_layer_choice c)
 {
     struct sw_parallel_plan *p = &out->best;
     const struct sw_layer_choice own = p->choice[layer];
     const double own_s = sw_cost_around(cost, p, layer);
     double more_s = (double)INFINITY;
 
-    if (sw_planned_same_choice(c, &own) ||
-        !sw_search_may_exchange(cost, layer, c->comm,
-                                c->comm == sw_planned_wished_comm(limits, layer)))
+    c.residency = own.residency;
+    if (sw_planned_same_choice(&c, &own) ||
+        !sw_search_may_exchange(cost, layer, c.comm,
+                                c.comm == sw_planned_wished_comm(limits, layer)))
         return;
 
-    p->choice[layer] = *c;
+    p->choice[layer] = c;
     if (sw_planned_obeys(limits, p, out->net, layer))
         more_s = sw_cost_around(cost, p, layer) - own_s;
     p->choice[layer] = own;
 
     if (more_s < out->runner_up_s[layer]) {
         out->runner_up_s[layer] = more_s;
-        out->runner_up[layer] = *c;
+        out->runner_up[layer] = c;
     }
 }
 
@@ -48,20 +49,23 @@ static void find_runner_up(struct sw_planned *out, const struct sw_search_limits
     for (int comm = 0; comm < SW_EXCHANGE_MODES && (comm == 0 || (l->params > 0 && l->steps > 0));
          comm++)
         try_choice(out, limits, cost, layer,
-                   &(struct sw_layer_choice){SW_PARTITION_ROWS, 0, (enum sw_exchange_mode)comm});
+                   (struct sw_layer_choice){.comm = (enum sw_exchange_mode)comm});
 
     for (int p = SW_PARTITION_COLUMNS;
          p <= SW_PARTITION_NONE && size > 1 && !out->rows_between_hosts; p++)
         for (int at = 0; at < (p == SW_PARTITION_NONE ? size : 1); at++)
             if (!net->refuses(net, layer, (enum sw_partition)p, size))
-                try_choice(out, limits, cost, layer,
-                           &(struct sw_layer_choice){(enum sw_partition)p, at, SW_EXCHANGE_PS});
+                try_choice(
+                    out, limits, cost, layer,
+                    (struct sw_layer_choice){.partition = (enum sw_partition)p, .location = at});
 }
 
 /* Replaces the difference of the sums of costs by that of simulated steps. */
 static int time_runners_up(struct sw_planned *out, const struct sw_planned_args *args,
                            struct sw_err *err)
 {
+    /* What a job says of memory = fit is in the time of the best plan only. */
+    const double fit_s = out->best.time.step_s - out->simulation.time.step_s;
     struct sw_parallel_plan other = {0};
 
     int rc = sw_parallel_plan_copy(&other, &out->best, err);
@@ -73,7 +77,7 @@ static int time_runners_up(struct sw_planned *out, const struct sw_planned_args 
         rc = sw_stop_check(err);
         if (rc == SW_OK)
             rc = sw_planned_time(args, out->machine, &other, err);
-        out->runner_up_s[i] = other.time.step_s - out->best.time.step_s;
+        out->runner_up_s[i] = other.time.step_s + fit_s - out->best.time.step_s;
         other.choice[i] = out->best.choice[i];
     }
 

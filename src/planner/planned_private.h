@@ -11,6 +11,7 @@ struct sw_planned_candidate {
     struct sw_parallel_plan plan;           /* owned; zeroed after it was moved */
     const struct sw_machine_model *machine; /* borrowed */
     const char *what;                       /* static; NULL: where it differs from the best one */
+    bool is_measured;                       /* its memory and its time with it are those of a job */
 };
 
 struct sw_planned_making {
@@ -32,6 +33,13 @@ int sw_planned_add(struct sw_planned_making *m, const struct sw_machine_model *m
                    struct sw_err *err) SW_MUST_CHECK;
 /* Number of devices of the first host. */
 int sw_planned_first_host(const struct sw_machine_model *m);
+
+/* ---- planned.c ---- */
+
+/* Opens the job of a candidate, if that is possible, and takes what it says into account. *worker:
+ * the first one whose memory the plan exceeds; -1: it fits. Errors: those of args->measure. */
+int sw_planned_measure(const struct sw_planned_making *m, struct sw_planned_candidate *c,
+                       int *worker, struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- planned_uniform.c ---- */
 

@@ -2,6 +2,7 @@
 #include "planner/planned.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *sw_planned_choice_text(const struct sw_net_model *net, int layer,
                                    const struct sw_layer_choice *c, char out[64])
@@ -16,12 +17,21 @@ const char *sw_planned_choice_text(const struct sw_net_model *net, int layer,
     else
         snprintf(out, 64, "%s", partition);
 
+    if (c->residency != SW_PLAN_KEPT) {
+        const size_t n = strlen(out);
+        snprintf(out + n, 64 - n, " %s", sw_plan_residency_names[c->residency]);
+    }
+
     return out;
 }
 
 const char *sw_planned_shape_text(const struct sw_plan_shape *s, char out[96])
 {
-    snprintf(out, 96, "%d group%s of %d worker%s", s->groups, s->groups == 1 ? "" : "s",
-             s->group_size, s->group_size == 1 ? "" : "s");
+    const int n = snprintf(out, 96, "%d group%s of %d worker%s", s->groups,
+                           s->groups == 1 ? "" : "s", s->group_size, s->group_size == 1 ? "" : "s");
+
+    if (s->threads > 0)
+        snprintf(out + n, 96 - (size_t)n, " with %d thread%s%s", s->threads,
+                 s->threads == 1 ? "" : "s", s->groups * s->group_size == 1 ? "" : " each");
     return out;
 }

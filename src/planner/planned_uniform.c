@@ -27,8 +27,9 @@ static int make_uniform(const struct sw_planned_args *args, const struct sw_mach
         const bool exchanges =
             by_rows && net->layer[i].params > 0 && sw_search_may_exchange(&cost, i, u->comm, false);
 
-        p->choice[i] = (struct sw_layer_choice){by_rows ? SW_PARTITION_ROWS : u->partition, 0,
-                                                exchanges ? u->comm : SW_EXCHANGE_PS};
+        p->choice[i] =
+            (struct sw_layer_choice){.partition = by_rows ? SW_PARTITION_ROWS : u->partition,
+                                     .comm = exchanges ? u->comm : SW_EXCHANGE_PS};
     }
 
     p->additive_s = sw_cost_plan(&cost, p, NULL);

@@ -1,12 +1,18 @@
 /* Searches the best plans over all shapes: first with few states, which gives good plans and with
- * them a bound, then with as many as are needed (search_shape.c). */
+ * them a bound, then with as many as are needed (search_shape.c). All activations stay in memory in
+ * these plans. Where memory excludes faster ones, the best plan with memory = fit is searched too:
+ * it never takes less time than the best one whatever its memory. */
 #include "planner/search_space.h"
 
 #include "base/os.h"
 #include <math.h>
 #include <string.h>
 
-enum { FEW_STATES = 64 };
+enum {
+    FEW_STATES = 64,
+    FITTED_STATES =
+        512 /* with memory = fit every layer has a choice of its own, as in a knapsack */
+};
 
 struct search {
     const struct sw_net_model *net;
@@ -15,9 +21,10 @@ struct search {
     struct sw_plan_shape *shape;    /* owned [shapes] */
     struct sw_search_space **space; /* owned with its elements: [shapes] */
     bool *exact;                    /* owned [shapes] */
-    int shapes;
+    int shapes, skipped;
     struct sw_search_result *out;
-    int current; /* shape */
+    int current;   /* shape */
+    double free_s; /* of the best plan of the current shape, whatever memory it takes */
 };
 
 static void search_fini(struct search *s)
@@ -31,7 +38,8 @@ static void search_fini(struct search *s)
 
 static int search_init(struct search *s, struct sw_err *err)
 {
-    int rc = sw_search_list_shapes(s->net, s->machine, s->limits, &s->shape, &s->shapes, err);
+    int rc = sw_search_list_shapes(s->net, s->machine, s->limits, &s->shape, &s->shapes,
+                                   &s->skipped, err);
     if (rc != SW_OK)
         return rc;
 
@@ -88,6 +96,27 @@ static void rank_plan(struct sw_search_result *out, struct sw_parallel_plan *p)
     out->count++;
 }
 
+/* Sets the additive cost of a plan, and what memory = fit costs it. */
+static void find_cost(struct sw_parallel_plan *p, const struct sw_cost_model *c, int64_t budget,
+                      const struct sw_layer_choice *choice)
+{
+    for (int i = 0; i < p->layers; i++) {
+        p->fit.recomputed += choice[i].residency == SW_PLAN_RECOMPUTED;
+        p->fit.offloaded += choice[i].residency == SW_PLAN_OFFLOADED;
+        p->choice[i] = choice[i];
+        p->choice[i].residency = SW_PLAN_KEPT;
+    }
+
+    const double kept_s = p->fit.recomputed + p->fit.offloaded > 0 ? sw_cost_plan(c, p, NULL) : 0;
+
+    memcpy(p->choice, choice, (size_t)p->layers * sizeof *choice);
+    p->additive_s = sw_cost_plan(c, p, NULL);
+    if (kept_s > 0) {
+        p->fit.seconds = p->additive_s - kept_s;
+        p->fit.budget_bytes = sw_cost_budget(c, p, budget);
+    }
+}
+
 static int take_plan(void *user, const struct sw_search_space *s,
                      const struct sw_layer_choice *choice, struct sw_err *err)
 {
@@ -97,8 +126,7 @@ static int take_plan(void *user, const struct sw_search_space *s,
     if (rc != SW_OK)
         return rc;
 
-    memcpy(p.choice, choice, (size_t)p.layers * sizeof *choice);
-    p.additive_s = sw_cost_plan(&s->cost, &p, NULL);
+    find_cost(&p, &s->cost, search->limits->budget_bytes, choice);
 
     struct sw_parallel_plan *best = &search->out->of_shape[search->current];
     if (best->layers == 0 || p.additive_s < best->additive_s) {
@@ -109,13 +137,31 @@ static int take_plan(void *user, const struct sw_search_space *s,
     return rc;
 }
 
+/* Only its time counts. */
+static int take_free(void *user, const struct sw_search_space *s,
+                     const struct sw_layer_choice *choice, struct sw_err *err)
+{
+    struct search *search = user;
+    struct sw_parallel_plan p;
+    int rc = sw_parallel_plan_init(&p, &s->cost.shape, s->cost.net->count, err);
+    if (rc != SW_OK)
+        return rc;
+
+    memcpy(p.choice, choice, (size_t)p.layers * sizeof *choice);
+    search->free_s = sw_cost_plan(&s->cost, &p, NULL);
+    sw_parallel_plan_fini(&p);
+    return SW_OK;
+}
+
 /* Searches the shapes that are not exact yet; bounded: only for plans that are among the best. */
 static int search_shapes(struct search *s, int width, bool bounded, struct sw_err *err)
 {
     int rc = SW_OK;
 
     for (int i = 0; i < s->shapes && rc == SW_OK; i++) {
-        const struct sw_search_run run = {.width = width,
+        const struct sw_search_run run = {.what = SW_SEARCH_KEPT,
+                                          .width = width,
+                                          .most = SW_SEARCH_BEST,
                                           .bound = bounded ? bound_of(s, &s->shape[i])
                                                            : (double)INFINITY,
                                           .take = take_plan,
@@ -126,6 +172,51 @@ static int search_shapes(struct search *s, int width, bool bounded, struct sw_er
             rc = sw_search_shape(s->space[i], &run, &s->exact[i], err);
     }
 
+    return rc;
+}
+
+/* Is there a plan of the shape that is faster than `bound`, whatever memory it takes? */
+static int find_free(struct search *s, int i, double bound, bool *faster, struct sw_err *err)
+{
+    const struct sw_search_run run = {.what = SW_SEARCH_FREE,
+                                      .width = SW_SEARCH_STATES,
+                                      .most = 1,
+                                      .bound = bound,
+                                      .take = take_free,
+                                      .user = s};
+    bool exact;
+
+    s->free_s = (double)INFINITY;
+    int rc = sw_search_shape(s->space[i], &run, &exact, err);
+    *faster = !exact || s->free_s < bound * (1 - 1e-9);
+    return rc;
+}
+
+/* Searches a shape for a plan with memory = fit that is faster than its best one without, and among
+ * the best of all. */
+static int search_fitted(struct search *s, int i, struct sw_err *err)
+{
+    const struct sw_parallel_plan *best = &s->out->of_shape[i];
+    bool faster = false, exact = false;
+
+    s->current = i;
+    int rc = find_free(s, i, best->layers > 0 ? best->additive_s : (double)INFINITY, &faster, err);
+
+    for (int width = FEW_STATES; rc == SW_OK && faster && !exact && width <= FITTED_STATES;
+         width *= FITTED_STATES / FEW_STATES) {
+        const double own_s = best->layers > 0 ? best->additive_s : (double)INFINITY;
+        const struct sw_search_run run = {
+            .what = SW_SEARCH_FITTED,
+            .width = width,
+            .most = 1,
+            .bound = width == FEW_STATES ? own_s : fmin(own_s, bound_of(s, &s->shape[i])),
+            .take = take_plan,
+            .user = s};
+
+        rc = sw_search_shape(s->space[i], &run, &exact, err);
+    }
+
+    s->exact[i] = s->exact[i] && (!faster || exact);
     return rc;
 }
 
@@ -153,11 +244,15 @@ static int find_best(struct search *s, struct sw_err *err)
     int rc = search_shapes(s, FEW_STATES, false, err);
     if (rc == SW_OK)
         rc = search_shapes(s, SW_SEARCH_STATES, true, err);
+    for (int i = 0; i < s->shapes && rc == SW_OK && s->limits->budget_bytes >= 0; i++)
+        if (s->space[i]->memories > 0 && s->space[i]->blocked < 0)
+            rc = search_fitted(s, i, err);
 
     out->is_exact = true;
     for (int i = 0; i < s->shapes; i++)
         out->is_exact = out->is_exact && s->exact[i];
     out->most_open = s->space[0]->most_open;
+    out->skipped_shapes = s->skipped;
     remove_missing(out);
     return rc;
 }

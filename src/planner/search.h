@@ -17,14 +17,17 @@ enum { SW_SEARCH_STATES = 4096, SW_SEARCH_BEST = 10 };
 
 /* What the user has decided: a field that is not set is searched. */
 struct sw_search_limits {
-    int groups, group_size;          /* 0: any */
-    int most_workers;                /* 0: as many as the machine has devices */
-    enum sw_framework framework;     /* AUTO: any synchronous one */
-    enum sw_consistency consistency; /* AUTO: that of the framework */
-    int64_t staleness;               /* -1: not given */
+    int groups, group_size;           /* 0: any */
+    int fewest_workers, most_workers; /* 0: one, as many as the machine has devices */
+    int servers;                      /* of the server group; 0: those of the framework */
+    enum sw_framework framework;      /* AUTO: any synchronous one */
+    enum sw_consistency consistency;  /* AUTO: that of the framework */
+    int64_t staleness;                /* -1: not given */
     /* By layer; NULL: free. -1: not set for that layer. */
     const int *partition, *location, *comm;
     enum sw_exchange_mode net_comm; /* of layers without comm; AUTO: free */
+    int64_t budget_bytes; /* of memory = fit; 0: the memory of the machine; -1: everything stays */
+    bool any_memory;      /* plans that need more than there is are found, too */
 };
 
 struct sw_search_result {
@@ -34,9 +37,13 @@ struct sw_search_result {
      * simulator knows, may put them in another order. Owned [shapes]. */
     struct sw_parallel_plan *of_shape;
     int shapes;
-    bool is_exact;     /* no plan is better than the first, second, ... of `plan` */
-    int most_open;     /* open layers at once */
-    char nearest[256]; /* count 0: why nothing is possible, and the nearest plan that is */
+    /* In the shapes that were searched, with layers that are whole on one of the first
+     * SW_SEARCH_PLACES workers, no plan has a lower additive cost than the first one; and of plans
+     * in which all activations stay in memory none has a lower one than these in `plan`. */
+    bool is_exact;
+    int skipped_shapes; /* numbers of groups and workers that were not searched */
+    int most_open;      /* open layers at once */
+    char nearest[256];  /* count 0: why nothing is possible, and the nearest plan that is */
 };
 
 /* Errors: SW_ERR_NOMEM; SW_ERR_INVALID (the limits contradict the net or the machine), with the

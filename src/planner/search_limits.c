@@ -13,7 +13,7 @@ struct listing {
     const struct sw_search_limits *limits;
     int most; /* workers */
     struct sw_plan_shape *shape;
-    int count;
+    int count, skipped;
 };
 
 static bool is_asynchronous(const struct sw_search_limits *l)
@@ -59,7 +59,10 @@ static int add_shape(struct listing *x, enum sw_framework f, int groups, int siz
                      struct sw_err *err)
 {
     const int64_t parts = is_asynchronous(x->limits) ? size : (int64_t)groups * size;
-    if (!suits(x, f, groups, size) || parts > x->net->batch)
+    const int wish = x->limits->servers;
+    if (!suits(x, f, groups, size) || parts > x->net->batch ||
+        groups * size < x->limits->fewest_workers ||
+        (f == SW_FRAMEWORK_ALLREDUCE && wish > 0 && wish != size))
         return SW_OK;
 
     struct sw_plan_shape *shape = sw_array_add(&x->shape, &x->count, sizeof *shape);
@@ -72,7 +75,10 @@ static int add_shape(struct listing *x, enum sw_framework f, int groups, int siz
                                     .staleness = x->limits->staleness,
                                     .groups = groups,
                                     .group_size = size,
-                                    .servers = f == SW_FRAMEWORK_ALLREDUCE ? size : threads};
+                                    .servers = f == SW_FRAMEWORK_ALLREDUCE ? size
+                                               : wish > 0                  ? wish
+                                                                           : threads,
+                                    .threads = x->machine->threads_per_worker};
     return SW_OK;
 }
 
@@ -109,6 +115,11 @@ static int why_no_shape(const struct listing *x, struct sw_err *err)
                           "a batch of %lld rows cannot be shared by %d workers: use at most %lld, "
                           "or a larger batch",
                           (long long)x->net->batch, groups * size, (long long)x->net->batch);
+    if (l->servers > 0 && groups == 1 && l->framework != SW_FRAMEWORK_SANDBLASTER)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "servers_per_group = %d is set: allreduce has one server per worker, so "
+                          "use as many workers, or framework = sandblaster",
+                          l->servers);
     return sw_err_set(err, SW_ERR_INVALID,
                       "no framework suits %d worker groups with this consistency: allreduce and "
                       "sandblaster have one group and are synchronous; use downpour, hogwild or "
@@ -118,18 +129,23 @@ static int why_no_shape(const struct listing *x, struct sw_err *err)
 
 int sw_search_list_shapes(const struct sw_net_model *net, const struct sw_machine_model *machine,
                           const struct sw_search_limits *limits, struct sw_plan_shape **out,
-                          int *count, struct sw_err *err)
+                          int *count, int *skipped, struct sw_err *err)
 {
     const int wish = limits->most_workers, devices = machine->device_count;
-    struct listing x = {net, machine, limits, wish > 0 && wish < devices ? wish : devices, NULL, 0};
+    struct listing x = {net,  machine, limits, wish > 0 && wish < devices ? wish : devices,
+                        NULL, 0,       0};
     int rc = SW_OK;
 
     for (int groups = 1; groups <= x.most; groups++)
         for (int size = 1; groups * size <= x.most; size++) {
-            if (limits->groups > 0 ? groups != limits->groups : !is_tried(groups, x.most))
+            if ((limits->groups > 0 && groups != limits->groups) ||
+                (limits->group_size > 0 && size != limits->group_size))
                 continue;
-            if (limits->group_size > 0 ? size != limits->group_size : !is_tried(size, x.most))
+            if ((limits->groups <= 0 && !is_tried(groups, x.most)) ||
+                (limits->group_size <= 0 && !is_tried(size, x.most))) {
+                x.skipped++;
                 continue;
+            }
 
             for (enum sw_framework f = SW_FRAMEWORK_SANDBLASTER;
                  f <= SW_FRAMEWORK_CUSTOM && rc == SW_OK; f++)
@@ -146,6 +162,7 @@ int sw_search_list_shapes(const struct sw_net_model *net, const struct sw_machin
     qsort(x.shape, (size_t)x.count, sizeof *x.shape, fewer_workers);
     *out = x.shape;
     *count = x.count;
+    *skipped = x.skipped;
     return SW_OK;
 }
 

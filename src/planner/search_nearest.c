@@ -116,8 +116,8 @@ static void describe_smallest(const struct wishes *s, char out[256])
     struct sw_err err;
     double smallest = (double)INFINITY;
     int64_t bytes = 0;
-    int worker = 0, shapes = 0;
-    int rc = sw_search_list_shapes(s->net, s->machine, s->limits, &shape, &shapes, &err);
+    int worker = 0, shapes = 0, skipped;
+    int rc = sw_search_list_shapes(s->net, s->machine, s->limits, &shape, &shapes, &skipped, &err);
 
     for (int i = 0; i < shapes && rc == SW_OK; i++) {
         struct sw_search_space *space = NULL;
@@ -154,7 +154,7 @@ static void find_fitting(const struct wishes *s, char out[256])
     const char *refused = "no plan with these limits fits into memory; nearest is, ";
     char what[128];
 
-    limits.groups = limits.group_size = limits.most_workers = 0;
+    limits.groups = limits.group_size = limits.most_workers = limits.servers = 0;
     snprintf(what, sizeof what, "%swith other numbers of workers", refused);
     if (describe_with(s, &limits, what, out))
         return;

@@ -3,8 +3,8 @@
  * A state is a choice for all layers so far: its time, the bytes in every memory, and for every
  * open layer, one that a later layer reads, the distribution of its output and those to which it is
  * already connected. Only these decide what later layers cost. So a state is dropped if
- * SW_SEARCH_BEST others with the same distributions are at least as fast and as small: each of its
- * completions also completes these.
+ * as many others as plans are wanted, with the same distributions, are at least as fast and as
+ * small: each of its completions also completes these.
  *
  * Two reductions keep that exact. Places of one class are exchangeable: a layer goes to the first
  * unused place of a class only, and states are compared after their places are renumbered in the
@@ -49,6 +49,7 @@ struct candidate {
 struct walk {
     const struct sw_search_space *s;
     const struct sw_search_run *run;
+    int memories;                 /* that must hold a plan */
     int layer;                    /* the one that is added */
     int *open, opens;             /* owned: the open layers before it, ascending */
     int slot[SW_PLANNER_SOURCES]; /* its sources among them */
@@ -132,7 +133,7 @@ static uint64_t *open_of(const struct walk *w, const struct states *t, int i)
 
 static int64_t *bytes_of(const struct walk *w, const struct states *t, int i)
 {
-    return &t->bytes[i * w->s->memories];
+    return &t->bytes[i * w->memories];
 }
 
 /* Is the place used, or the first unused one of its class? */
@@ -150,11 +151,11 @@ static bool may_use(const struct sw_search_space *s, uint32_t used, int place)
 static int64_t add_bytes(const struct walk *w, const int64_t *bytes, const int64_t *more,
                          int64_t *with)
 {
-    const int64_t *least = &w->rest.least[(w->layer + 1) * w->s->memories],
-                  *most = &w->rest.most[(w->layer + 1) * w->s->memories];
+    const int64_t *least = &w->rest.least[(w->layer + 1) * w->memories],
+                  *most = &w->rest.most[(w->layer + 1) * w->memories];
     int64_t sum = 0;
 
-    for (int m = 0; m < w->s->memories; m++) {
+    for (int m = 0; m < w->memories; m++) {
         const int64_t capacity = w->s->memory[m].capacity, total = bytes[m] + more[m];
         if (total > capacity - least[m])
             return -1;
@@ -184,7 +185,7 @@ static int list_candidates(struct walk *w)
     int count = 0;
 
     for (int i = 0; i < w->now.count; i++)
-        for (int k = 0; k < l->options; k++) {
+        for (int k = 0; k < sw_search_options(l, w->run->what); k++) {
             const struct sw_search_option *o = &l->option[k];
             const int64_t sum = may_use(w->s, w->now.used[i], o->place)
                                     ? add_bytes(w, bytes_of(w, &w->now, i), o->bytes, bytes)
@@ -211,25 +212,26 @@ static int bucket_of(const uint64_t *open, int opens)
     return (int)(sw_hash_bytes64(open, (size_t)opens * sizeof *open) % BUCKETS);
 }
 
-/* Are SW_SEARCH_BEST states with the same distributions at least as fast and as small as the one at
- * the end of `known`? States that dominate another have the lower bounds, so they come first. */
+/* Are as many states as plans are wanted with the same distributions at least as fast and as small
+ * as the one at the end of `known`? States that dominate another have the lower bounds, so they
+ * come first. */
 static bool is_dominated(const struct walk *w, int bucket, int opens)
 {
     const uint64_t *open = open_of(w, &w->known, w->next.count);
     const int64_t *bytes = bytes_of(w, &w->known, w->next.count);
     int better = 0;
 
-    for (int i = w->bucket[bucket]; i >= 0 && better < SW_SEARCH_BEST; i = w->chain[i]) {
+    for (int i = w->bucket[bucket]; i >= 0 && better < w->run->most; i = w->chain[i]) {
         const int64_t *others = bytes_of(w, &w->known, i);
         bool smaller = w->next.seconds[i] <= w->next.seconds[w->next.count] &&
                        memcmp(open, open_of(w, &w->known, i), (size_t)opens * sizeof *open) == 0;
 
-        for (int m = 0; m < w->s->memories && smaller; m++)
+        for (int m = 0; m < w->memories && smaller; m++)
             smaller = others[m] <= bytes[m];
         better += smaller;
     }
 
-    return better == SW_SEARCH_BEST;
+    return better == w->run->most;
 }
 
 /* Makes the next states from the candidates. Errors: SW_ERR_NOMEM. */
@@ -258,9 +260,9 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
         const int opens = close_layers(w, o, open);
 
         w->next.seconds[n] = c->seconds;
-        sw_search_renumber(
-            w->s, open, opens, bytes,
-            &(struct sw_search_key){open_of(w, &w->known, n), bytes_of(w, &w->known, n)});
+        sw_search_renumber(w->s, open, opens, bytes,
+                           &(struct sw_search_key){open_of(w, &w->known, n),
+                                                   bytes_of(w, &w->known, n), w->memories});
         const int bucket = bucket_of(open_of(w, &w->known, n), opens);
         if (is_dominated(w, bucket, opens))
             continue;
@@ -281,14 +283,14 @@ static int select_states(struct walk *w, int candidates, struct sw_err *err)
 
 /* ---- The walk ---- */
 
-static bool make_states(struct states *t, const struct sw_search_space *s, int width)
+static bool make_states(struct states *t, const struct walk *w, int width)
 {
     const size_t n = (size_t)width + 1;
 
     t->seconds = sw_calloc(n, sizeof *t->seconds);
     t->used = sw_calloc(n, sizeof *t->used);
-    t->open = sw_calloc(n * ((size_t)s->most_open + 1), sizeof *t->open);
-    t->bytes = sw_calloc(n * (size_t)s->memories + 1, sizeof *t->bytes);
+    t->open = sw_calloc(n * ((size_t)w->s->most_open + 1), sizeof *t->open);
+    t->bytes = sw_calloc(n * (size_t)w->memories + 1, sizeof *t->bytes);
     return t->seconds && t->used && t->open && t->bytes;
 }
 
@@ -321,20 +323,23 @@ static int walk_init(struct walk *w, const struct sw_search_space *s,
     const size_t layers = (size_t)s->cost.net->count, width = (size_t)run->width;
     size_t options = 0;
 
-    for (size_t i = 0; i < layers; i++)
-        options = (size_t)s->layer[i].options > options ? (size_t)s->layer[i].options : options;
+    for (size_t i = 0; i < layers; i++) {
+        const size_t own = (size_t)sw_search_options(&s->layer[i], run->what);
+        options = own > options ? own : options;
+    }
 
-    *w = (struct walk){.s = s, .run = run, .exact = true};
+    *w = (struct walk){
+        .s = s, .run = run, .memories = sw_search_memories(s, run->what), .exact = !s->dropped};
     w->open = sw_calloc(layers + 1, sizeof *w->open);
     w->candidate = sw_calloc(width * options + 1, sizeof *w->candidate);
     w->trail = sw_calloc(layers + 1, sizeof *w->trail);
     w->bucket = sw_calloc(BUCKETS, sizeof *w->bucket);
     w->chain = sw_calloc(width, sizeof *w->chain);
 
-    int rc = sw_search_rest_init(&w->rest, s, err);
-    const bool states = make_states(&w->now, s, run->width) &&
-                        make_states(&w->next, s, run->width) &&
-                        make_states(&w->known, s, run->width);
+    int rc = sw_search_rest_init(&w->rest, s, run->what, err);
+    const bool states = make_states(&w->now, w, run->width) &&
+                        make_states(&w->next, w, run->width) &&
+                        make_states(&w->known, w, run->width);
     if (rc == SW_OK && !(states && w->open && w->candidate && w->trail && w->bucket && w->chain))
         rc = sw_err_nomem(err, "the search of a plan", width * options * sizeof *w->candidate);
     if (rc != SW_OK)
@@ -363,7 +368,7 @@ static int take_plans(const struct walk *w, struct sw_err *err)
         return sw_err_nomem(err, "the search of a plan", layers * sizeof *choice);
 
     int rc = SW_OK;
-    for (int i = 0; i < w->now.count && i < SW_SEARCH_BEST && rc == SW_OK; i++)
+    for (int i = 0; i < w->now.count && i < w->run->most && rc == SW_OK; i++)
         rc = take_plan(w, i, choice, err);
     sw_free(choice);
     return rc;
@@ -383,7 +388,7 @@ int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run 
         return rc;
 
     w.now.count = 1;
-    for (int m = 0; m < s->memories; m++)
+    for (int m = 0; m < w.memories; m++)
         w.now.bytes[m] = s->memory[m].workers * s->cost.net->fixed_bytes;
 
     for (int i = 0; i < s->cost.net->count && rc == SW_OK; i++) {

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { RESIDENCIES = 3 }; /* of enum sw_plan_residency */
+
 /* ---- Places ---- */
 
 static bool has_place(const struct sw_search_space *s, int worker)
@@ -105,11 +107,18 @@ static bool is_first_in_memory(const struct sw_cost_model *c, int worker)
     return first == worker;
 }
 
-static struct sw_search_memory memory_of(const struct sw_search_space *s, int worker)
+/* What a worker's memory may hold: what there is, or less that the recipe allows; 0: no limit. */
+static int64_t capacity_of(const struct sw_search_space *s, int worker, int64_t budget)
+{
+    const int64_t bytes = s->cost.machine->device[worker].memory_bytes;
+    return budget > 0 && (bytes <= 0 || budget < bytes) ? budget : bytes;
+}
+
+static struct sw_search_memory memory_of(const struct sw_search_space *s, int worker,
+                                         int64_t budget)
 {
     const struct sw_cost_model *c = &s->cost;
-    struct sw_search_memory m = {.capacity = c->machine->device[worker].memory_bytes,
-                                 .worker = worker};
+    struct sw_search_memory m = {.capacity = capacity_of(s, worker, budget), .worker = worker};
 
     for (int w = worker; w < c->workers; w++)
         if (shares_memory(c, w, worker)) {
@@ -123,7 +132,7 @@ static struct sw_search_memory memory_of(const struct sw_search_space *s, int wo
     return m;
 }
 
-static int find_memories(struct sw_search_space *s, struct sw_err *err)
+static int find_memories(struct sw_search_space *s, int64_t budget, struct sw_err *err)
 {
     const size_t workers = (size_t)s->cost.workers;
     s->memory = sw_calloc(workers, sizeof *s->memory);
@@ -131,10 +140,10 @@ static int find_memories(struct sw_search_space *s, struct sw_err *err)
         return sw_err_nomem(err, "the search of a plan", workers * sizeof *s->memory);
 
     for (int w = 0; w < s->cost.workers; w++) {
-        if (s->cost.machine->device[w].memory_bytes <= 0 || !is_first_in_memory(&s->cost, w))
+        if (capacity_of(s, w, budget) <= 0 || !is_first_in_memory(&s->cost, w))
             continue;
 
-        const struct sw_search_memory m = memory_of(s, w);
+        const struct sw_search_memory m = memory_of(s, w, budget);
         int same = 0;
         while (same < s->memories && (s->memory[same].workers != m.workers ||
                                       memcmp(s->memory[same].count, m.count, sizeof m.count) != 0))
@@ -167,6 +176,7 @@ static int64_t bytes_in(const struct sw_search_space *s, const struct sw_search_
 
 /* ---- Distributions ---- */
 
+/* The number of a distribution of the layer, which it gets the first time; -1: it has too many. */
 static int code_of(struct sw_search_layer *l, struct sw_distribution d)
 {
     int code = 0;
@@ -175,7 +185,7 @@ static int code_of(struct sw_search_layer *l, struct sw_distribution d)
 
     if (code == l->codes && l->codes < SW_SEARCH_CODES)
         l->dist[l->codes++] = d;
-    return code < l->codes ? code : l->codes - 1;
+    return code < l->codes ? code : -1;
 }
 
 /* The codes that all layers have. */
@@ -225,22 +235,30 @@ bool sw_search_may_exchange(const struct sw_cost_model *c, int layer, enum sw_ex
                       : required; /* in shared memory it is the same as sfb */
 }
 
+/* Without an option that has a distribution for which there is no code, the search is not exact. */
 static void add_option(struct sw_search_space *s, int layer, struct sw_layer_choice choice)
 {
     struct sw_search_layer *l = &s->layer[layer];
     const struct sw_layer_model *model = &s->cost.net->layer[layer];
-    struct sw_search_option *o = &l->option[l->options++];
     const struct sw_layer_cost cost = sw_cost_layer(&s->cost, layer, &choice);
+    struct sw_search_option o = {.choice = choice,
+                                 .place = -1,
+                                 .seconds = cost.compute_s + cost.params_s,
+                                 .output = code_of(l, sw_cost_output(&s->cost, &choice))};
+    bool coded = o.output >= 0;
 
-    *o = (struct sw_search_option){.choice = choice,
-                                   .place = -1,
-                                   .seconds = cost.compute_s + cost.params_s,
-                                   .output = code_of(l, sw_cost_output(&s->cost, &choice))};
     if (choice.partition == SW_PARTITION_NONE)
-        o->place = find_place(s, choice.location);
-    for (int k = 0; k < model->source_count; k++)
-        o->input[k] =
+        o.place = find_place(s, choice.location);
+    for (int k = 0; k < model->source_count; k++) {
+        o.input[k] =
             code_of(&s->layer[model->source[k]], sw_cost_input(&s->cost, layer, k, &choice));
+        coded = coded && o.input[k] >= 0;
+    }
+
+    if (coded)
+        l->option[l->options++] = o;
+    else
+        s->dropped = true;
 }
 
 static void add_rows(struct sw_search_space *s, int layer, const struct sw_search_limits *limits)
@@ -272,7 +290,8 @@ static bool may_split(const struct sw_search_space *s, int layer, enum sw_partit
     const int size = s->cost.shape.group_size;
 
     if (size == 1)
-        return p == SW_PARTITION_ROWS;
+        return p == SW_PARTITION_ROWS &&
+               (is_free(limits->location, layer) || limits->location[layer] == 0);
     if (!is_free(limits->partition, layer) && limits->partition[layer] != (int)p)
         return false;
     if (!is_free(limits->location, layer) && p != SW_PARTITION_NONE)
@@ -287,7 +306,7 @@ static bool may_split(const struct sw_search_space *s, int layer, enum sw_partit
 static int add_options(struct sw_search_space *s, int layer, const struct sw_search_limits *limits,
                        struct sw_err *err)
 {
-    const size_t most = SW_EXCHANGE_MODES + 2 + SW_SEARCH_PLACES;
+    const size_t most = RESIDENCIES * (SW_EXCHANGE_MODES + 2 + SW_SEARCH_PLACES);
     s->layer[layer].option = sw_calloc(most, sizeof *s->layer[layer].option);
     if (!s->layer[layer].option)
         return sw_err_nomem(err, "the search of a plan", most * sizeof *s->layer[layer].option);
@@ -303,7 +322,27 @@ static int add_options(struct sw_search_space *s, int layer, const struct sw_sea
             add_option(
                 s, layer,
                 (struct sw_layer_choice){.partition = SW_PARTITION_NONE, .location = s->place[p]});
+
+    s->layer[layer].kept = s->layer[layer].options;
     return SW_OK;
+}
+
+/* Adds the options in which the layer's output does not stay in memory until backward. */
+static void add_restored(struct sw_search_space *s, int layer)
+{
+    const struct sw_layer_model *model = &s->cost.net->layer[layer];
+    const struct sw_search_layer *l = &s->layer[layer];
+
+    for (int k = 0; k < l->kept && model->output_bytes > 0; k++) {
+        struct sw_layer_choice choice = l->option[k].choice;
+
+        choice.residency = SW_PLAN_RECOMPUTED;
+        if (model->may_recompute)
+            add_option(s, layer, choice);
+        choice.residency = SW_PLAN_OFFLOADED;
+        if (model->may_offload && s->cost.host.bytes_per_s > 0)
+            add_option(s, layer, choice);
+    }
 }
 
 static int count_bytes(struct sw_search_space *s, struct sw_err *err)
@@ -401,8 +440,8 @@ static int fill(struct sw_search_space *s, const struct sw_search_limits *limits
         rc = add_options(s, i, limits, err);
     for (int i = 0; i < net->count && rc == SW_OK; i++)
         rc = tabulate_moves(s, i, err);
-    if (rc == SW_OK)
-        rc = find_memories(s, err);
+    if (rc == SW_OK && !limits->any_memory)
+        rc = find_memories(s, limits->budget_bytes, err);
     if (rc != SW_OK)
         return rc;
 
@@ -411,6 +450,9 @@ static int fill(struct sw_search_space *s, const struct sw_search_limits *limits
         s->blocked = s->layer[i].options == 0 ? i : s->blocked;
 
     forget_large_memories(s);
+    for (int i = 0; i < net->count && s->memories > 0 && limits->budget_bytes >= 0; i++)
+        add_restored(s, i);
+
     find_own_memories(s);
     find_classes(s, limits->location);
     return count_bytes(s, err);

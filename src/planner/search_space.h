@@ -22,9 +22,9 @@ struct sw_search_option {
 };
 
 struct sw_search_layer {
-    struct sw_search_option *option; /* owned */
-    int options;
-    int last_reader; /* -1: none */
+    struct sw_search_option *option; /* owned: first those in which the output stays in memory */
+    int kept, options;               /* of those, and of all */
+    int last_reader;                 /* -1: none */
     struct sw_distribution dist[SW_SEARCH_CODES];
     int codes;
     double *move; /* owned [codes][codes]: seconds of a direct connection; INFINITY: none */
@@ -51,6 +51,7 @@ struct sw_search_space {
     int class_of[SW_SEARCH_PLACES], own_memory[SW_SEARCH_PLACES];
     int most_open; /* layers */
     int blocked;   /* the first layer without options, so that no plan is possible; -1: none */
+    bool dropped;  /* some options: a layer had more distributions than there are codes */
 };
 
 /* Errors: SW_ERR_NOMEM. */
@@ -87,15 +88,61 @@ static inline uint64_t sw_search_open(int code)
 struct sw_search_key {
     uint64_t *open; /* [opens] */
     int64_t *bytes; /* [memories] */
+    int memories;   /* those of the space, or 0 */
 };
 void sw_search_renumber(const struct sw_search_space *s, const uint64_t *open, int opens,
                         const int64_t *bytes, const struct sw_search_key *key);
+
+/* ---- Shapes ---- */
+
+/* Lists the shapes that the limits allow, most workers first; owned by the caller (sw_free).
+ * *skipped: counts of groups and workers that are not tried. Errors: SW_ERR_NOMEM; SW_ERR_INVALID
+ * (they allow none). */
+int sw_search_list_shapes(const struct sw_net_model *net, const struct sw_machine_model *machine,
+                          const struct sw_search_limits *limits, struct sw_plan_shape **out,
+                          int *count, int *skipped, struct sw_err *err) SW_MUST_CHECK;
+/* Why the limits leave a layer no option in a shape, in at most 255 bytes. */
+const char *sw_search_why_blocked(const struct sw_search_space *s, int layer,
+                                  const struct sw_search_limits *limits, char out[256]);
+
+enum sw_search_what {
+    SW_SEARCH_KEPT,   /* plans in which all activations stay in memory, and that fit it */
+    SW_SEARCH_FITTED, /* likewise with memory = fit */
+    SW_SEARCH_FREE    /* as KEPT, whatever memory they take: none of FITTED is faster */
+};
+/* The options of a layer from which a plan is made, and the memories that it must fit. */
+static inline int sw_search_options(const struct sw_search_layer *l, enum sw_search_what what)
+{
+    return what == SW_SEARCH_FITTED ? l->options : l->kept;
+}
+
+static inline int sw_search_memories(const struct sw_search_space *s, enum sw_search_what what)
+{
+    return what == SW_SEARCH_FREE ? 0 : s->memories;
+}
+
+/* The best plans of one shape, at most `most` (up to SW_SEARCH_BEST). With more than `width` states
+ * the best go on, and *exact becomes false. Plans of an additive cost above `bound` need not be
+ * found. Calls take(user, choices) for each; an error of it ends the search. Errors: SW_ERR_NOMEM.
+ */
+struct sw_search_run {
+    enum sw_search_what what;
+    int width, most;
+    double bound;
+    int (*take)(void *user, const struct sw_search_space *s, const struct sw_layer_choice *choice,
+                struct sw_err *err);
+    void *user;
+};
+int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run *run, bool *exact,
+                    struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- Lower bounds ---- */
 
 /* What a layer and all later ones need at least, or at most. Bytes have a price: with the one that
  * is chosen here the bound of the whole net is greatest (a Lagrangian relaxation). */
 struct sw_search_rest {
+    enum sw_search_what what;
+    int memories;
     double byte_s;         /* price of a byte of all memories together */
     double *seconds;       /* owned [layers + 1]: least time with the price of the bytes */
     int64_t *least, *most; /* owned [layers + 1][memories] */
@@ -104,32 +151,8 @@ struct sw_search_rest {
 };
 /* Errors: SW_ERR_NOMEM. */
 int sw_search_rest_init(struct sw_search_rest *r, const struct sw_search_space *s,
-                        struct sw_err *err) SW_MUST_CHECK;
+                        enum sw_search_what what, struct sw_err *err) SW_MUST_CHECK;
 void sw_search_rest_fini(struct sw_search_rest *r); /* a zeroed one is accepted */
-
-/* ---- Shapes ---- */
-
-/* Lists the shapes that the limits allow, most workers first; owned by the caller (sw_free).
- * Errors: SW_ERR_NOMEM; SW_ERR_INVALID (they allow none). */
-int sw_search_list_shapes(const struct sw_net_model *net, const struct sw_machine_model *machine,
-                          const struct sw_search_limits *limits, struct sw_plan_shape **out,
-                          int *count, struct sw_err *err) SW_MUST_CHECK;
-/* Why the limits leave a layer no option in a shape, in at most 255 bytes. */
-const char *sw_search_why_blocked(const struct sw_search_space *s, int layer,
-                                  const struct sw_search_limits *limits, char out[256]);
-
-/* The best plans of one shape, at most SW_SEARCH_BEST. With more than `width` states the best go
- * on, and *exact becomes false. Plans of an additive cost above `bound` need not be found. Calls
- * take(user, choices) for each; an error of it ends the search. Errors: SW_ERR_NOMEM. */
-struct sw_search_run {
-    int width;
-    double bound;
-    int (*take)(void *user, const struct sw_search_space *s, const struct sw_layer_choice *choice,
-                struct sw_err *err);
-    void *user;
-};
-int sw_search_shape(const struct sw_search_space *s, const struct sw_search_run *run, bool *exact,
-                    struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- Nearest plans ---- */
 

@@ -24,7 +24,7 @@ static void renumber(const struct sw_search_space *s, struct renumbering *r, int
 
 /* Places get numbers in the order in which open layers have them, then those with most bytes. */
 static struct renumbering renumber_places(const struct sw_search_space *s, const uint64_t *open,
-                                          int opens, const int64_t *bytes)
+                                          int opens, const int64_t *bytes, int memories)
 {
     struct renumbering r = {.seen = 0};
 
@@ -42,8 +42,9 @@ static struct renumbering renumber_places(const struct sw_search_space *s, const
 
         for (int p = 0; p < s->places; p++)
             if (!(r.seen & 1u << p) &&
-                (fullest < 0 || (s->own_memory[p] >= 0 && s->own_memory[fullest] >= 0 &&
-                                 bytes[s->own_memory[p]] > bytes[s->own_memory[fullest]])))
+                (fullest < 0 ||
+                 (memories > 0 && s->own_memory[p] >= 0 && s->own_memory[fullest] >= 0 &&
+                  bytes[s->own_memory[p]] > bytes[s->own_memory[fullest]])))
                 fullest = p;
         if (fullest >= 0)
             renumber(s, &r, fullest);
@@ -71,13 +72,13 @@ static uint64_t renumber_open(const struct sw_search_space *s, const struct renu
 void sw_search_renumber(const struct sw_search_space *s, const uint64_t *open, int opens,
                         const int64_t *bytes, const struct sw_search_key *key)
 {
-    const struct renumbering r = renumber_places(s, open, opens, bytes);
+    const struct renumbering r = renumber_places(s, open, opens, bytes, key->memories);
 
     for (int i = 0; i < opens; i++)
         key->open[i] = renumber_open(s, &r, open[i]);
 
-    memcpy(key->bytes, bytes, (size_t)s->memories * sizeof *bytes);
+    memcpy(key->bytes, bytes, (size_t)key->memories * sizeof *bytes);
     for (int p = 0; p < s->places; p++)
-        if (s->own_memory[p] >= 0)
+        if (key->memories > 0 && s->own_memory[p] >= 0)
             key->bytes[s->own_memory[r.to[p]]] = bytes[s->own_memory[p]];
 }

@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "base/tree.h"
+#include "planner/cost_private.h"
 #include <math.h>
 
 /* ---- Shared ---- */
@@ -123,12 +124,15 @@ static void time_pass(struct sw_plansim *s, int layer, int worker, int together)
     if (p == SW_PARTITION_ROWS)
         sw_part(rows, s->size, w->rank, &first, &rows);
     if (sw_plansim_is_split(s, layer))
-        columns = part_of(s, p == SW_PARTITION_COLUMNS ? l->columns : l->inputs, w->rank);
+        columns = part_of(s, sw_cost_units(s->net, l, p), w->rank);
 
     int workers = concurrent(s, layer, worker, together);
     for (int back = 0; back < 2; back++)
         s->pass_s[back][(size_t)worker * (size_t)s->layers + (size_t)layer] =
-            w->slow * sw_cost_pass(&s->cost, layer, worker, (double)rows, columns, workers, back);
+            w->slow * (sw_cost_pass(&s->cost, layer, worker, (double)rows, columns, workers, back) +
+                       (back ? sw_cost_restore(&s->cost, layer, s->plan->choice[layer].residency,
+                                               worker, (double)rows, columns, workers)
+                             : 0));
 }
 
 static void place_workers(struct sw_plansim *s)

@@ -19,12 +19,14 @@ int sw_planning_open(const struct sw_job_options *options, struct sw_log *log, s
                      struct sw_bytes *messages, struct sw_err *err) SW_MUST_CHECK;
 
 /* Makes the model of the training net of such a job: its layers are the rows of sw_job_plan that
- * the training net has, so an unrolled layer is one, and can only be split by rows. Flops and
+ * the training net has, so an unrolled layer is one, and can only be split by rows, or be where its
+ * section says. Flops and
  * memory are those of `check`. The bytes that a pass reads and writes are an estimate in which each
  * array counts once: forward reads sources and parameters and writes the output and what it saves;
  * backward reads the gradient of the output, parameters, what was saved and the old values that it
  * needs, and writes the gradients of sources and parameters. The job must outlive the model.
- * Errors: SW_ERR_INVALID (a job with several workers), SW_ERR_NOMEM. */
+ * Errors: SW_ERR_INVALID (a job with several workers), SW_ERR_UNSUPPORTED (a layer reads too many
+ * others), SW_ERR_NOMEM. */
 int sw_planning_net(const struct sw_job *job, struct sw_net_model **out,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_planning_net_free(struct sw_net_model *m); /* NULL is accepted */
@@ -32,7 +34,7 @@ void sw_planning_net_free(struct sw_net_model *m); /* NULL is accepted */
 /* What the keys of the recipe decide for each layer, as struct sw_search_limits has it. */
 struct sw_planning_keys {
     int *partition, *location, *comm; /* owned [layers]; -1: the layer has no such key, or it is
-                                         unrolled and thus split by rows */
+                                         unrolled without a location and split by rows */
 };
 int sw_planning_keys(const struct sw_net_model *m, struct sw_planning_keys *out,
                      struct sw_err *err) SW_MUST_CHECK;
@@ -57,7 +59,7 @@ int sw_planning_times_of_run(struct sw_net_model *m, struct sw_history_reader *r
 struct sw_planning_measurement {
     const struct sw_job_options *options; /* those of the model's job */
     struct sw_log *log;
-    int workers;
+    int workers, threads; /* math threads of each worker on cores; 0: as many as there are cores */
     bool again;
     bool stored_only; /* nothing is trained; source is "" if nothing is stored */
 };
@@ -87,12 +89,14 @@ struct sw_planning_memory {
     int64_t *device_bytes; /* owned, one per worker: of its device, with what others have on it; 0:
                               it computes in host memory */
     int workers;
-    int64_t host_bytes; /* of the whole job */
+    int64_t host_bytes;     /* of the whole job */
+    struct sw_plan_fit fit; /* without its seconds */
 };
 /* Opens the job with the settings of a plan and those of `device` ("cuda:0,1", "sim:gpus=8",
- * "cpu"; NULL: as in the options). Errors: SW_ERR_NOMEM (it does not fit; the text says how much is
- * missing), those of sw_job_open with all messages as the text. */
+ * "cpu"; NULL: as in the options). rates: of the machine for which is planned, by which memory =
+ * fit chooses; NULL: those of the devices. Errors: SW_ERR_NOMEM (it does not fit; the text says how
+ * much is missing), those of sw_job_open with all messages as the text. */
 int sw_planning_memory(const struct sw_job_options *options, const struct sw_planning_texts *plan,
-                       const char *device, struct sw_planning_memory *out,
-                       struct sw_err *err) SW_MUST_CHECK;
+                       const char *device, const struct sw_device_throughput *rates,
+                       struct sw_planning_memory *out, struct sw_err *err) SW_MUST_CHECK;
 void sw_planning_memory_fini(struct sw_planning_memory *m); /* a zeroed one is accepted */

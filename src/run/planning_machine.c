@@ -3,6 +3,7 @@
 
 #include "run/job_private.h"
 #include "run/planning_private.h"
+#include "worker/worker.h"
 #include <stdio.h>
 
 bool sw_planning_machine(struct sw_job *job, bool stored_only, char source[64],
@@ -25,6 +26,8 @@ bool sw_planning_machine(struct sw_job *job, bool stored_only, char source[64],
         snprintf(source, 64, "measured");
     out->worker_threads = job->topology->devices > 0 ? 0 : sw_placement_worker(p, 0)->threads;
     out->server_threads = sw_placement_server(p, 0)->threads;
+    if (out->request->driver->caps.on_bus)
+        out->gpu_memory_bytes = (int64_t)sw_device_bytes_of(job->workers[0].device).capacity;
     if (!known)
         sw_throughputs_save(out->measured, job->workers);
     return true;

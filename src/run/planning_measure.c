@@ -62,15 +62,16 @@ static void remove_folder(const char *path)
 /* ---- The job ---- */
 
 /* Sets of a job with that many workers, which split all layers by rows. */
-static int texts_for(struct sw_net_model *m, int workers, struct sw_planning_texts *out,
-                     struct sw_err *err)
+static int texts_for(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                     struct sw_planning_texts *out, struct sw_err *err)
 {
     struct sw_parallel_plan plan = {.shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
                                               .consistency = SW_CONSISTENCY_BSP,
                                               .staleness = -1,
                                               .groups = 1,
-                                              .group_size = workers,
-                                              .servers = workers},
+                                              .group_size = how->workers,
+                                              .servers = how->workers,
+                                              .threads = how->threads},
                                     .layers = m->count};
 
     plan.choice = sw_calloc((size_t)m->count + 1, sizeof *plan.choice); /* rows and ps */
@@ -94,7 +95,7 @@ struct measuring {
 static int begin(struct measuring *x, struct sw_net_model *m,
                  const struct sw_planning_measurement *how, struct sw_err *err)
 {
-    int rc = texts_for(m, how->workers, &x->texts, err);
+    int rc = texts_for(m, how, &x->texts, err);
     if (rc != SW_OK)
         return rc;
 

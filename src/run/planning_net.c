@@ -59,13 +59,15 @@ static double pass_bytes(const struct sw_net *net, int i, bool backward)
 
 /* ---- Layers ---- */
 
-static int64_t trained_params(const struct sw_net *net, int i)
+/* Elements of the parameters that are trained, or of those that are not. */
+static int64_t count_params(const struct sw_net *net, int i, bool frozen)
 {
     int first, count = sw_net_layer_params(net, i, &first);
     int64_t params = 0;
 
     for (int p = 0; p < count; p++)
-        if (!sw_net_param(net, first + p)->frozen && sw_net_param(net, first + p)->root < 0)
+        if (sw_net_param(net, first + p)->frozen == frozen &&
+            sw_net_param(net, first + p)->root < 0)
             params += sw_desc_count(&sw_net_layer(net, i)->param[p].layout);
 
     return params;
@@ -89,8 +91,19 @@ static void fill_from_row(struct sw_layer_model *m, const struct sw_job_layer *r
     m->saved_bytes = (int64_t)row->saved_bytes;
     m->scratch_bytes = (int64_t)row->scratch_bytes;
 
-    for (int k = 0; k < row->read_count && m->source_count < SW_PLANNER_SOURCES; k++)
+    for (int k = 0; k < row->read_count; k++)
         m->source[m->source_count++] = row->reads[k];
+}
+
+static int check_sources(const struct sw_job_plan *plan, int count, struct sw_err *err)
+{
+    for (int r = 0; r < count; r++)
+        if (plan->layers[r].read_count > SW_PLANNER_SOURCES)
+            return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                              "layer %s reads %d layers: the planner knows nets whose layers read "
+                              "at most %d",
+                              plan->layers[r].name, plan->layers[r].read_count, SW_PLANNER_SOURCES);
+    return SW_OK;
 }
 
 /* Adds a layer of the net, perhaps one of several steps of the row. scale: rows of the batch for
@@ -102,7 +115,8 @@ static void add_node(struct sw_planning_net *p, int i, int row, double scale)
     const bool backward = sw_net_has_backward(p->net, i);
 
     m->columns += columns_of(l);
-    m->params += trained_params(p->net, i);
+    m->params += count_params(p->net, i, false);
+    m->frozen += count_params(p->net, i, true);
     m->has_backward = m->has_backward || backward;
     m->forward_bytes += scale * pass_bytes(p->net, i, false);
     m->backward_bytes += backward ? scale * pass_bytes(p->net, i, true) : 0;
@@ -122,6 +136,10 @@ static void fill_first(struct sw_planning_net *p, int i, int row)
     m->is_input = l->type->role == SW_ROLE_INPUT;
     m->reads_columns = sw_net_reads_columns(p->net, i);
     m->joins = sw_net_joins_columns(p->net, i);
+    m->units = (double)sw_net_columns(p->net, i);
+    m->in_place = sw_net_info(p->net, i).in_place;
+    m->may_recompute = sw_net_restorable(p->net, i).by_recomputing;
+    m->may_offload = sw_net_restorable(p->net, i).by_offloading;
     if (p->job->conf->repeat_exact || sw_net_refuses_factors(p->net, i, &f))
         return;
 
@@ -174,6 +192,13 @@ static const char *rows_alone(const struct sw_job *job)
                                    : NULL;
 }
 
+/* All time steps of a layer are where its section says. */
+static bool has_location(const struct sw_planning_net *p, int layer)
+{
+    const struct sw_section *s = sw_net_section(p->net, p->own[layer].node);
+    return s && sw_section_is_set(s, "location");
+}
+
 static const char *refuses(const struct sw_net_model *m, int layer, enum sw_partition p,
                            int workers)
 {
@@ -182,7 +207,9 @@ static const char *refuses(const struct sw_net_model *m, int layer, enum sw_part
     if (p == SW_PARTITION_ROWS)
         return NULL;
     if (own->own[layer].is_unrolled)
-        return "time steps of a layer are split by rows";
+        return p == SW_PARTITION_NONE && has_location(own, layer)
+                   ? NULL
+                   : "time steps of a layer are split by rows, unless they have a location";
 
     const char *reason = rows_alone(own->job);
     return reason ? reason : sw_net_refuses_partition(own->net, own->own[layer].node, p, workers);
@@ -215,6 +242,10 @@ int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct 
         return sw_err_set(err, SW_ERR_INVALID, "a model is made of a job with one worker, not %d",
                           job->topology->workers);
 
+    int rc = check_sources(&job->plan, count, err);
+    if (rc != SW_OK)
+        return rc;
+
     struct sw_planning_net *p = sw_calloc(1, sizeof *p);
     if (!p)
         return sw_err_nomem(err, "the model of a net", sizeof *p);
@@ -234,6 +265,7 @@ int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct 
                                      .updater_slots = sw_table_slots(job->params.table),
                                      .fixed_bytes = fixed_bytes(job),
                                      .controls_updates = job->exchange.args.controls_updates,
+                                     .copy = sw_copy_terms_of(job->recipe, &job->place.devices),
                                      .refuses = refuses,
                                      .user = p};
     fill_layers(p);
@@ -277,7 +309,7 @@ int sw_planning_keys(const struct sw_net_model *m, struct sw_planning_keys *out,
         const struct sw_layer_conf *c = s->common;
 
         out->partition[i] = out->location[i] = out->comm[i] = -1;
-        if (p->own[i].is_unrolled)
+        if (p->own[i].is_unrolled && !has_location(p, i))
             continue; /* by rows, whatever the keys say */
 
         out->partition[i] = sw_section_is_set(s, "partition")  ? c->partition

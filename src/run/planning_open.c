@@ -43,7 +43,16 @@ static int fill(const struct sw_job *job, struct sw_planning_memory *out, struct
     if (!out->device_bytes)
         return sw_err_nomem(err, "bytes of devices", (size_t)workers * sizeof *out->device_bytes);
 
+    const struct sw_job_fit *f = &job->plan.fit;
+
     out->workers = workers;
+    out->fit = (struct sw_plan_fit){.budget_bytes = f->budget_bytes,
+                                    .is_exact = true,
+                                    .recomputed = f->recomputed,
+                                    .offloaded = f->offloaded,
+                                    .flops = f->recompute_flops,
+                                    .bytes = f->recompute_bytes,
+                                    .copied_bytes = (double)f->offload_bytes};
     out->host_bytes = (int64_t)job->plan.bytes.peak;
     for (int i = 0; i < workers; i++) {
         out->device_bytes[i] = (int64_t)sw_worker_device_bytes(&job->workers[i]);
@@ -57,7 +66,8 @@ static int fill(const struct sw_job *job, struct sw_planning_memory *out, struct
 }
 
 int sw_planning_memory(const struct sw_job_options *options, const struct sw_planning_texts *plan,
-                       const char *device, struct sw_planning_memory *out, struct sw_err *err)
+                       const char *device, const struct sw_device_throughput *rates,
+                       struct sw_planning_memory *out, struct sw_err *err)
 {
     struct sw_job_options o = *options;
     struct sw_job *job = NULL;
@@ -73,6 +83,7 @@ int sw_planning_memory(const struct sw_job_options *options, const struct sw_pla
     o.sets = sets;
     o.set_count = count;
     o.device = device ? device : o.device;
+    o.rates = rates;
     o.no_probes = o.oversubscribe = true;
     o.reserve = false;
 

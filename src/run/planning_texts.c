@@ -37,6 +37,15 @@ static void add_int(struct writing *w, const char *kind, const char *name, const
 
 /* ---- [job] and [cluster] ---- */
 
+static void add_budget(struct writing *w, const struct sw_job_conf *c, int64_t bytes)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "fit:%lld", (long long)bytes);
+    if (bytes > 0 && c->memory_bytes != bytes)
+        add(w, "job", NULL, "memory", text);
+}
+
 static void add_cluster(struct writing *w, const struct sw_cluster_conf *c,
                         const struct sw_plan_shape *s, int hosts)
 {
@@ -54,6 +63,8 @@ static void add_cluster(struct writing *w, const struct sw_cluster_conf *c,
         add_int(w, "cluster", NULL, "workers_per_group", s->group_size);
     if (c->servers_per_group != s->servers && (c->servers_per_group > 0 || !server_each))
         add_int(w, "cluster", NULL, "servers_per_group", s->servers);
+    if (s->threads > 0 && c->threads_per_worker != s->threads)
+        add_int(w, "cluster", NULL, "threads_per_worker", s->threads);
     if (hosts == 1 && /* several have a server group each where they need one */
         (c->server_groups > 1 || (c->server_groups == 0 && s->framework == SW_FRAMEWORK_HOGWILD)))
         add_int(w, "cluster", NULL, "server_groups", 1);
@@ -170,6 +181,7 @@ int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_pla
 
     if (p->job->conf->partition != SW_PARTITION_ROWS)
         add(&w, "job", NULL, "partition", sw_partition_names[SW_PARTITION_ROWS]);
+    add_budget(&w, p->job->conf, plan->fit.budget_bytes);
     add_cluster(&w, c, &plan->shape, hosts);
     rc = add_layers(&w, p, plan, err);
 

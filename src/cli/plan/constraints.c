@@ -11,11 +11,13 @@ static void read_cluster(const struct sw_section *s, struct sw_plan_constraints 
 
     l->groups = (int)c->worker_groups;
     l->group_size = (int)c->workers_per_group;
+    l->servers = (int)c->servers_per_group;
     l->framework = (enum sw_framework)c->framework;
     l->consistency = (enum sw_consistency)c->consistency;
     l->staleness = c->staleness;
     l->net_comm = sw_section_is_set(s, "comm") ? (enum sw_exchange_mode)c->comm : SW_EXCHANGE_AUTO;
 
+    out->threads = (int)c->threads_per_worker;
     out->no_overlap = c->overlap == SW_OVERLAP_NO;
     out->copy = c->copy;
     out->bandwidth = (double)c->bandwidth;
@@ -45,6 +47,8 @@ int sw_plan_constraints_read(const struct sw_recipe *recipe, const struct sw_net
         return rc;
 
     read_cluster(sw_recipe_find(recipe, "cluster", NULL), out);
+    if (sw_section_is_set(job, "memory"))
+        out->limits.budget_bytes = conf->memory_bytes > 0 ? conf->memory_bytes : -1;
     if (sw_section_is_set(job, "partition") && !conf->auto_partition)
         apply_default((enum sw_partition)conf->partition, net,
                       out->limits.group_size > 1 ? out->limits.group_size : 2, out->keys.partition);

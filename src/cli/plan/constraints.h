@@ -10,6 +10,7 @@
 struct sw_plan_constraints {
     struct sw_search_limits limits;
     struct sw_planning_keys keys;
+    int threads;      /* [cluster] threads_per_worker; 0: any number */
     bool no_overlap;  /* [cluster] overlap = no */
     int copy;         /* enum sw_copy_mode, [cluster] copy */
     double bandwidth; /* [cluster] bandwidth, bytes per second; 0: no limit */

@@ -10,7 +10,7 @@
 #include "planner/machine_build.h"
 #include "run/planning.h"
 
-enum { SW_PLAN_MACHINES = 16 };
+enum { SW_PLAN_MACHINES = 48 };
 
 /* For which machine to plan. All borrowed. */
 struct sw_plan_target {

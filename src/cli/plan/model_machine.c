@@ -158,14 +158,37 @@ static int open_machine(struct sw_plan_model *m, const char *device, const struc
     return rc;
 }
 
-static int add_machine(struct sw_plan_model *m, int workers, struct sw_err *err)
+static int build_machine(struct sw_plan_model *m, int workers, int threads, struct sw_err *err)
 {
     struct sw_machine_args args = m->args;
 
     args.workers = workers;
+    args.threads = threads;
     int rc = sw_machine_build(&args, &m->machine[m->machines], err);
     if (rc == SW_OK)
         m->machines++;
+    return rc;
+}
+
+/* With the number of threads that the recipe asks for; else with all cores of the workers, with
+ * half of them, a quarter, and one. */
+static int add_machine(struct sw_plan_model *m, int workers, struct sw_err *err)
+{
+    const int set = m->constraints.threads;
+
+    int rc = build_machine(m, workers, set, err);
+    if (rc != SW_OK || set > 0)
+        return rc;
+
+    int last = m->machine[m->machines - 1]->device[0].threads; /* 0: of a GPU */
+    const int fewer[] = {last / 2, last / 4, 1};
+
+    for (size_t i = 0; i < sizeof fewer / sizeof *fewer && rc == SW_OK; i++)
+        if (fewer[i] >= 1 && fewer[i] < last && m->machines < SW_PLAN_MACHINES) {
+            last = fewer[i];
+            rc = build_machine(m, workers, last, err);
+        }
+
     return rc;
 }
 
@@ -229,7 +252,9 @@ static int add_machines(struct sw_plan_model *m, int workers, struct sw_err *err
     if (cores > 0 && cores < most)
         most = cores;
     if (!sw_machine_on_cores(&m->args) || workers > 0)
-        return add_machine(m, workers, err);
+        return build_machine(m, workers, m->constraints.threads, err);
+    if (m->constraints.threads > 1 && most >= m->constraints.threads)
+        most /= m->constraints.threads;
     if (asked > most || groups > most)
         return refuse_workers(m, asked > most ? asked : groups, most, err);
 

@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "base/str.h"
+#include "net/net.h"
 #include "recipe/job.h"
 #include <stdio.h>
 #include <string.h>
@@ -42,15 +43,10 @@ static void imagined_device(const struct sw_machine_model *machine, int workers,
              d->memory_bytes > 0 && d->memory_bytes < most ? (long long)d->memory_bytes : most);
 }
 
-/* Would GPUs keep the updater's state, which simulated ones leave to servers unless told? */
-static bool devices_update(const struct sw_plan_model *m, const struct sw_parallel_plan *p)
+/* Do GPUs keep the updater's state, which simulated ones leave to servers unless told? */
+static bool devices_update(const struct sw_plan_model *m, const struct sw_cost_model *cost)
 {
-    const struct sw_recipe *recipe = sw_job_recipe(m->trainer.job);
-    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
-
-    return p->shape.framework == SW_FRAMEWORK_ALLREDUCE &&
-           !sw_section_is_set(sw_recipe_find(recipe, "cluster", NULL), "copy") &&
-           conf->on_nan != SW_ON_NAN_ROLLBACK && (p->workers == 1 || !conf->repeat_exact);
+    return m->constraints.copy == SW_COPY_AUTO && sw_cost_devices_update(cost);
 }
 
 static int add_set(struct sw_planning_texts *t, const char *text, struct sw_err *err)
@@ -69,27 +65,38 @@ static int measure_memory(void *user, const struct sw_machine_model *machine,
     struct sw_plan_model *m = user;
     struct sw_planning_texts texts = {0};
     struct sw_planning_memory memory = {0};
+    struct sw_cost_model cost;
     char device[64];
 
     if (p->workers > MEASURED_WORKERS ||
         (machine->hosts > 1 && (machine->device[0].host_memory || !m->is_imagined)))
         return SW_OK; /* the estimate of the search */
 
+    sw_cost_model_init(&cost, m->net, machine, &p->shape);
+    const struct sw_device_throughput rates = {cost.flops_per_s, cost.bytes_per_s,
+                                               cost.host.bytes_per_s};
+    const bool imagined = m->is_imagined && !machine->device[0].host_memory;
+
     imagined_device(machine, p->workers, device, sizeof device);
     int rc = sw_planning_texts(m->net, p, 1, &texts, err);
-    if (rc == SW_OK && m->is_imagined && !machine->device[0].host_memory && devices_update(m, p))
+    if (rc == SW_OK && m->is_imagined && devices_update(m, &cost))
         rc = add_set(&texts, "cluster.copy=none", err);
     if (rc == SW_OK)
-        rc = sw_planning_memory(&m->job, &texts, m->is_imagined ? device : NULL, &memory, err);
+        rc = sw_planning_memory(&m->job, &texts, m->is_imagined ? device : NULL,
+                                imagined ? &rates : NULL, &memory, err);
 
     for (int w = 0; rc == SW_OK && w < p->workers; w++)
         p->device_bytes[w] = machine->device[w].host_memory ? memory.host_bytes / p->workers
                                                             : memory.device_bytes[w];
+    if (rc == SW_OK) {
+        memory.fit.seconds = p->fit.seconds;
+        p->fit = memory.fit;
+    }
 
     /* More than a device has; the search has an estimate of how much. */
-    if (rc == SW_ERR_NOMEM && machine->device[0].memory_bytes > 0 &&
-        p->device_bytes[0] <= machine->device[0].memory_bytes) {
-        p->device_bytes[0] = machine->device[0].memory_bytes + 1;
+    const int64_t has = machine->device[0].memory_bytes;
+    if (rc == SW_ERR_NOMEM && has > 0) {
+        p->device_bytes[0] = p->device_bytes[0] > has ? p->device_bytes[0] : has + 1;
         rc = SW_OK;
     }
 

@@ -46,7 +46,8 @@ static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target
 }
 
 /* What a measured step of `workers` workers on this machine took beyond its simulation. */
-static int add_rest(struct sw_plan_model *m, int workers, double step_s, struct sw_err *err)
+static int add_rest(struct sw_plan_model *m, int workers, int threads, double step_s,
+                    struct sw_err *err)
 {
     const struct sw_planned_args args = {.net = m->net,
                                          .no_overlap = m->constraints.no_overlap,
@@ -59,6 +60,7 @@ static int add_rest(struct sw_plan_model *m, int workers, double step_s, struct 
     given.hosts.value = 0;
     here.given = &given;
     here.workers = workers;
+    here.threads = threads;
     here.hosts = 0;
 
     int rc = sw_machine_build(&here, &machine, err);
@@ -101,6 +103,7 @@ int sw_plan_add_times(struct sw_plan_model *m, const struct sw_plan_target *t, s
         double step_s;
 
         how.workers = m->machine[i]->device_count / hosts;
+        how.threads = m->machine[i]->threads_per_worker;
         if (most > 0 && how.workers > most)
             how.workers = most;
         if (how.workers > m->net->batch) /* they cannot share it */
@@ -111,7 +114,7 @@ int sw_plan_add_times(struct sw_plan_model *m, const struct sw_plan_target *t, s
             continue;
 
         memcpy(m->times, source, sizeof source);
-        rc = add_rest(m, how.workers, step_s, err);
+        rc = add_rest(m, how.workers, how.threads, step_s, err);
     }
 
     return rc;

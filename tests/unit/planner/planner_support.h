@@ -285,6 +285,22 @@ static inline void planner_random_net(struct planner_net *n, struct rng *r, int 
     }
 }
 
+/* Lets outputs be recomputed or offloaded, with memory = fit, and be in place. */
+static inline void planner_restore(struct planner_net *n, struct rng *r)
+{
+    for (int i = 1; i < n->model.count; i++) {
+        struct sw_layer_model *l = &n->layer[i];
+
+        l->saved_bytes = rng_int(r, 0, 2) * l->output_bytes / 2;
+        l->may_recompute = rng_int(r, 0, 3) > 0;
+        l->may_offload = rng_int(r, 0, 3) > 0;
+        if (l->reads_columns && l->source_count == 1 && rng_int(r, 0, 1)) {
+            l->in_place = true;
+            l->output_bytes = l->gradient_bytes = 0;
+        }
+    }
+}
+
 /* ---- Machines ---- */
 
 struct planner_machine {

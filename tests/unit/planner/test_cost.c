@@ -368,11 +368,109 @@ static void servers_update_mirrors(void **state)
     assert_true(sw_cost_devices_update(&f.cost));
 
     f.machine.model.mirrors = true;
+    sw_cost_model_init(&f.cost, &f.net.model, &f.machine.model, &shape);
     assert_false(sw_cost_devices_update(&f.cost));
     assert_true(sw_cost_layer(&f.cost, 2, &by_rows).params_s > 1.1 * reduced_s);
     assert_close(sw_cost_layer(&f.cost, 2, &by_rows).params_s,
                  sw_cost_layer(&same.cost, 2, &by_rows).params_s);
     assert_close(sw_cost_layer(&f.cost, 2, &factors).params_s, factors_s);
+    (void)state;
+}
+
+/* As plan/copy_mode.c decides for jobs. */
+static void options_that_need_servers_are_known(void **state)
+{
+    static const struct sw_copy_terms terms[] = {{.mixed = true},
+                                                 {.rolls_back = true},
+                                                 {.repeat_exact = true},
+                                                 {.sends_to_servers = true},
+                                                 {.bind_servers = SW_BIND_NO}};
+    const struct planner_machine_terms t = gpus(1, 17);
+    const struct sw_plan_shape one = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 1),
+                               four = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4),
+                               many = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 17);
+    struct fc6 f;
+
+    fc6_init(&f, &t, &four);
+    assert_true(sw_cost_devices_update(&f.cost));
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+        f.net.model.copy = terms[i];
+        sw_cost_model_init(&f.cost, &f.net.model, &f.machine.model, &four);
+        assert_false(sw_cost_devices_update(&f.cost));
+    }
+
+    f.net.model.copy = (struct sw_copy_terms){.repeat_exact = true};
+    sw_cost_model_init(&f.cost, &f.net.model, &f.machine.model, &one);
+    assert_true(sw_cost_devices_update(&f.cost)); /* nothing is reduced */
+
+    fc6_init(&f, &t, &many);
+    assert_false(sw_cost_devices_update(&f.cost)); /* more than an all-reduce has */
+    (void)state;
+}
+
+static void columns_are_split_by_channels(void **state)
+{
+    const struct planner_machine_terms t = gpus(1, 4);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    const double even_s = sw_cost_layer(&f.cost, 2, &by_columns).compute_s;
+    f.net.layer[2].units = 6; /* 2, 2, 1 and 1 of them */
+    const double uneven_s = sw_cost_layer(&f.cost, 2, &by_columns).compute_s;
+    assert_close(uneven_s - 2e-5 * 0.5, (even_s - 2e-5 * 0.5) * 4 / 3);
+
+    f.net.layer[1].units = 5; /* of the source */
+    const double inputs_s = sw_cost_layer(&f.cost, 2, &by_inputs).compute_s;
+    assert_close(inputs_s - 2e-5 * 0.5, (even_s - 2e-5 * 0.5) * 4 * 2 / 5);
+    (void)state;
+}
+
+static void what_is_restored_takes_time_and_no_memory(void **state)
+{
+    const struct planner_machine_terms t = gpus(1, 2);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 2);
+    struct sw_layer_choice recomputed = by_rows, offloaded = by_rows;
+    struct fc6 f;
+
+    recomputed.residency = SW_PLAN_RECOMPUTED;
+    offloaded.residency = SW_PLAN_OFFLOADED;
+    fc6_init(&f, &t, &shape);
+    f.net.layer[3].in_place = true;
+
+    const double rows = FC6_BATCH / 2.0, bytes = rows * FC6_OUTPUTS * sizeof(float);
+    const double kept_s = sw_cost_layer(&f.cost, 2, &by_rows).compute_s,
+                 again_s = sw_cost_pass(&f.cost, 2, 0, rows, 1, 2, false) +
+                           sw_cost_pass(&f.cost, 3, 0, rows, 1, 2, false);
+    assert_close(sw_cost_layer(&f.cost, 2, &recomputed).compute_s, kept_s + again_s);
+    assert_close(sw_cost_layer(&f.cost, 2, &offloaded).compute_s,
+                 kept_s + 2 * (bytes / f.cost.host.bytes_per_s + f.cost.host.latency_s));
+
+    f.net.layer[2].saved_bytes = 1000;
+    const int64_t kept = sw_cost_bytes(&f.cost, 2, &by_rows, 0);
+    assert_int_equal(kept - sw_cost_bytes(&f.cost, 2, &recomputed, 0), (int64_t)bytes + 500);
+    assert_int_equal(kept - sw_cost_bytes(&f.cost, 2, &offloaded, 0), (int64_t)bytes);
+
+    f.net.layer[2].frozen = 250; /* values only */
+    assert_int_equal(sw_cost_bytes(&f.cost, 2, &by_rows, 0), kept + 1000);
+    (void)state;
+}
+
+/* A worker's few threads do not use all of the memory's throughput. */
+static void threads_limit_what_a_worker_moves(void **state)
+{
+    const struct planner_machine_terms t = cores(1, 1);
+    const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 1);
+    struct fc6 f;
+
+    fc6_init(&f, &t, &shape);
+    const double all_s = sw_cost_pass(&f.cost, 1, 0, FC6_BATCH, 1, 1, false);
+    f.machine.device[0].thread_bytes_per_s = t.bytes_per_s / 4;
+    assert_close(sw_cost_pass(&f.cost, 1, 0, FC6_BATCH, 1, 1, false), 4 * all_s);
+    f.machine.device[0].threads = 4;
+    assert_close(sw_cost_pass(&f.cost, 1, 0, FC6_BATCH, 1, 1, false), all_s);
+    f.machine.device[0].threads = 8;
+    assert_close(sw_cost_pass(&f.cost, 1, 0, FC6_BATCH, 1, 1, false), all_s);
     (void)state;
 }
 
@@ -423,6 +521,10 @@ int main(void)
         cmocka_unit_test(times_of_other_threads_are_scaled),
         cmocka_unit_test(measured_updates_have_the_sum),
         cmocka_unit_test(servers_update_mirrors),
+        cmocka_unit_test(options_that_need_servers_are_known),
+        cmocka_unit_test(columns_are_split_by_channels),
+        cmocka_unit_test(what_is_restored_takes_time_and_no_memory),
+        cmocka_unit_test(threads_limit_what_a_worker_moves),
         cmocka_unit_test(the_slowest_worker_decides),
         cmocka_unit_test(memory_is_that_of_the_shards),
     };

@@ -243,6 +243,101 @@ static void a_plan_that_does_not_fit_is_dropped(void **state)
     assert_true(measured > 1);
 }
 
+/* As if all activations took too much memory, and a budget cost so much of recomputing. */
+struct fitting {
+    double flops;
+    int opened, budgets;
+};
+
+static int fits_with_a_budget(void *user, const struct sw_machine_model *machine,
+                              struct sw_parallel_plan *plan, struct sw_err *err)
+{
+    struct fitting *f = user;
+    const bool has_budget = plan->fit.budget_bytes > 0;
+
+    f->opened++;
+    f->budgets += has_budget;
+    for (int w = 0; w < plan->workers; w++)
+        plan->device_bytes[w] = machine->device[w].memory_bytes + (has_budget ? 0 : 1);
+
+    plan->fit.is_exact = true;
+    plan->fit.recomputed = has_budget ? 3 : 0;
+    plan->fit.flops = has_budget ? f->flops * plan->workers : 0;
+    return SW_OK;
+}
+
+static void a_plan_that_does_not_fit_gets_a_budget(void **state)
+{
+    struct planning *p = *state;
+    struct fitting f = {.flops = 1e9}; /* of each worker: 1 ms */
+
+    prepare(p, &four_hosts);
+    p->args.measure = fits_with_a_budget;
+    p->args.user = &f;
+    make(p);
+
+    const struct sw_parallel_plan *best = &p->planned.best;
+    assert_int_equal(best->fit.budget_bytes, four_hosts.memory_bytes);
+    assert_int_equal(best->fit.recomputed, 3);
+    assert_true(fabs(best->fit.seconds - 1e-3) < 1e-9);
+    assert_true(fabs(best->time.step_s - p->planned.simulation.time.step_s - 1e-3) < 1e-9);
+    assert_true(f.budgets > 0 && f.budgets <= 16);
+    sw_planned_fini(&p->planned);
+
+    /* [job] memory says that all activations stay. */
+    p->limits.budget_bytes = -1;
+    f.budgets = 0;
+    assert_int_equal(sw_planned_make(&p->args, &p->planned, &p->err), SW_ERR_NOTFOUND);
+    assert_int_equal(f.budgets, 0);
+    sw_planned_fini(&p->planned);
+
+    /* Where even the search finds that nothing fits, jobs are asked. */
+    p->limits.budget_bytes = 0;
+    for (int d = 0; d < p->machine.model.device_count; d++)
+        p->machine.device[d].memory_bytes = 1 << 20;
+    make(p);
+    assert_int_equal(p->planned.best.fit.budget_bytes, 1 << 20);
+}
+
+/* One worker with all eight cores and with two: where layers were measured to be faster with two,
+ * the plan says so; where nothing was measured, it has all. */
+static void a_worker_has_the_threads_that_were_measured_to_be_fastest(void **state)
+{
+    struct planning *p = *state;
+    struct planner_machine_terms t = four_hosts;
+    struct sw_layer_sample sample[PLANNER_LAYERS][2];
+
+    t.hosts = 1;
+    t.threads = 8;
+    t.flops_per_s *= 8;
+    prepare(p, &t);
+    t.threads = 2;
+    t.flops_per_s /= 4;
+    planner_machine(&p->other, &t);
+    p->other.model.threads_per_worker = 2;
+    p->machines[1] = &p->other.model;
+    p->args.machines = 2;
+
+    make(p);
+    assert_int_equal(p->planned.best.shape.threads, 0);
+    sw_planned_fini(&p->planned);
+
+    for (int i = 0; i < p->net.model.count; i++) {
+        sample[i][0] = (struct sw_layer_sample){
+            .rows = 256, .workers = 1, .threads = 8, .forward_s = 2e-3, .backward_s = 2e-3};
+        sample[i][1] = sample[i][0];
+        sample[i][1].threads = 2;
+        sample[i][1].forward_s = 1e-3;
+        p->net.layer[i].samples = sample[i];
+        p->net.layer[i].sample_count = 2;
+    }
+    make(p);
+    char text[96];
+    assert_int_equal(p->planned.best.shape.threads, 2);
+    assert_string_equal(sw_planned_shape_text(&p->planned.best.shape, text),
+                        "1 group of 1 worker with 2 threads");
+}
+
 /* Seconds of a simulated step of a plan. */
 static double step_s(const struct planning *p, const struct sw_parallel_plan *plan)
 {
@@ -444,6 +539,8 @@ int main(void)
         TEST(a_split_layer_needs_one_host),
         TEST(a_stop_in_any_search_ends_the_planning),
         TEST(a_plan_that_does_not_fit_is_dropped),
+        TEST(a_plan_that_does_not_fit_gets_a_budget),
+        TEST(a_worker_has_the_threads_that_were_measured_to_be_fastest),
         TEST(a_runner_up_is_another_choice_with_its_simulated_time),
         TEST(the_simulation_of_the_plan_is_kept),
         TEST(all_hosts_of_a_job_have_workers),

@@ -45,6 +45,7 @@ struct enumeration {
     struct sw_parallel_plan plan;
     int64_t plans, fitting;
     double best_s;
+    bool restores; /* also plans with memory = fit */
 };
 
 static bool is_similar(const struct sw_parallel_plan *a, const struct sw_parallel_plan *b)
@@ -75,8 +76,16 @@ static bool is_similar(const struct sw_parallel_plan *a, const struct sw_paralle
     return true;
 }
 
-/* A plan that is better than the last one of the search's must be among these, up to an exchange of
- * workers that are alike. */
+static bool keeps_all(const struct sw_parallel_plan *p)
+{
+    for (int i = 0; i < p->layers; i++)
+        if (p->choice[i].residency != SW_PLAN_KEPT)
+            return false;
+    return true;
+}
+
+/* A plan without memory = fit that is better than the last one of the search's must be among these,
+ * up to an exchange of workers that are alike. */
 static void take_leaf(struct enumeration *e, double seconds)
 {
     bool found = false;
@@ -87,7 +96,7 @@ static void take_leaf(struct enumeration *e, double seconds)
 
     e->fitting++;
     e->best_s = fmin(e->best_s, seconds);
-    if (seconds >= e->tenth_s * (1 - 1e-9))
+    if (seconds >= e->tenth_s * (1 - 1e-9) || !keeps_all(&e->plan))
         return;
     for (int i = 0; i < e->result->count && !found; i++)
         found = is_close(e->result->plan[i].additive_s, seconds) &&
@@ -99,8 +108,8 @@ static void take_leaf(struct enumeration *e, double seconds)
 
 static void enumerate_layer(struct enumeration *e, int layer, double seconds);
 
-static void try_choice(struct enumeration *e, int layer, double seconds,
-                       struct sw_layer_choice choice)
+static void try_residency(struct enumeration *e, int layer, double seconds,
+                          struct sw_layer_choice choice)
 {
     struct sw_parallel_plan *p = &e->plan;
 
@@ -113,6 +122,21 @@ static void try_choice(struct enumeration *e, int layer, double seconds,
 
     for (int w = 0; w < p->workers; w++)
         p->device_bytes[w] -= sw_cost_bytes(&e->cost, layer, &choice, w % p->shape.group_size);
+}
+
+static void try_choice(struct enumeration *e, int layer, double seconds,
+                       struct sw_layer_choice choice)
+{
+    const struct sw_layer_model *l = &e->cost.net->layer[layer];
+    const bool holds = e->restores && l->output_bytes > 0;
+
+    try_residency(e, layer, seconds, choice);
+    choice.residency = SW_PLAN_RECOMPUTED;
+    if (holds && l->may_recompute)
+        try_residency(e, layer, seconds, choice);
+    choice.residency = SW_PLAN_OFFLOADED;
+    if (holds && l->may_offload && !e->cost.machine->device[0].host_memory)
+        try_residency(e, layer, seconds, choice);
 }
 
 static void enumerate_layer(struct enumeration *e, int layer, double seconds)
@@ -201,17 +225,23 @@ static int64_t bytes_of(const struct planner_net *n, const struct planner_machin
 struct random_case {
     struct planner_net net;
     struct planner_machine machine;
+    bool restores;
 };
 
 /* The more workers, the fewer layers: enumeration takes a power of the workers. */
 static void make_case(struct random_case *c, uint64_t seed)
 {
-    static const int most_layers[] = {0, 6, 6, 5, 4};
+    static const int most_layers[] = {0, 6, 6, 5, 4}, restored_layers[] = {0, 6, 4, 3, 2};
     struct rng r = rng_of(2100 + seed), net = rng_of(52100 + seed);
 
     planner_random_machine(&c->machine, &r, 0);
     const int devices = c->machine.model.device_count;
-    planner_random_net(&c->net, &net, (int)rng_int(&r, 2, most_layers[devices]));
+    c->restores = seed % 3 == 0;
+    planner_random_net(
+        &c->net, &net,
+        (int)rng_int(&r, 2, c->restores ? restored_layers[devices] : most_layers[devices]));
+    if (c->restores)
+        planner_restore(&c->net, &net);
 
     const int64_t need = bytes_of(&c->net, &c->machine);
     const bool limited = rng_int(&r, 0, 2) > 0, differs = rng_int(&r, 0, 2) == 0;
@@ -236,12 +266,13 @@ static void check_plan(const struct random_case *c, struct sw_parallel_plan *p)
     for (int i = 0; i < p->layers; i++)
         total += costs[i].compute_s + costs[i].params_s + costs[i].activations_s;
     assert_true(is_close(total, p->additive_s));
+    assert_int_equal(p->fit.budget_bytes > 0, !keeps_all(p));
 }
 
 static void the_search_equals_enumeration(void **state)
 {
     int64_t plans = 0, refused = 0;
-    int impossible = 0, split = 0, whole = 0, factors = 0, hybrid = 0;
+    int impossible = 0, split = 0, whole = 0, factors = 0, hybrid = 0, fitted = 0, offloaded = 0;
 
     for (uint64_t seed = 0; seed < RANDOM_CASES; seed++) {
         static struct random_case c;
@@ -252,7 +283,8 @@ static void the_search_equals_enumeration(void **state)
                                 .tenth_s = r.count < SW_SEARCH_BEST
                                                ? (double)INFINITY
                                                : r.plan[SW_SEARCH_BEST - 1].additive_s,
-                                .best_s = (double)INFINITY};
+                                .best_s = (double)INFINITY,
+                                .restores = c.restores};
         enumerate(&e, &c.net, &c.machine);
         plans += e.plans;
         refused += e.plans - e.fitting;
@@ -280,16 +312,21 @@ static void the_search_equals_enumeration(void **state)
             split += r.plan[0].choice[i].partition == SW_PARTITION_COLUMNS;
             whole += r.plan[0].choice[i].partition == SW_PARTITION_NONE;
             factors += r.plan[0].choice[i].comm != SW_EXCHANGE_PS;
+            offloaded += r.plan[0].choice[i].residency == SW_PLAN_OFFLOADED;
         }
+        fitted += r.count > 0 && !keeps_all(&r.plan[0]);
         hybrid += r.count > 0 && r.plan[0].shape.groups > 1;
         sw_search_fini(&r);
     }
 
-    print_message("%lld plans, %lld too large; %d cases impossible; layers of best plans: %d by "
-                  "columns, %d on one worker, %d by factors; %d best plans with groups\n",
-                  (long long)plans, (long long)refused, impossible, split, whole, factors, hybrid);
+    print_message(
+        "%lld plans, %lld too large; %d cases impossible; layers of best plans: %d by "
+        "columns, %d on one worker, %d by factors; %d best plans with groups, %d with memory = "
+        "fit, where %d layers are offloaded\n",
+        (long long)plans, (long long)refused, impossible, split, whole, factors, hybrid, fitted,
+        offloaded);
     assert_true(refused > plans / 20 && impossible > 0 && split > 0 && whole > 0 && factors > 0 &&
-                hybrid > 0);
+                hybrid > 0 && fitted > 5 && offloaded > 0);
     (void)state;
 }
 
@@ -487,6 +524,87 @@ static void wishes_are_met(void **state)
     (void)state;
 }
 
+static void servers_and_counts_are_as_the_user_says(void **state)
+{
+    struct planner_machine_terms t = eight_gpus();
+    static struct planner_net net;
+    static struct planner_machine machine;
+    struct sw_search_limits limits = no_limits;
+
+    planner_machine(&machine, &t);
+    planner_alexnet(&net, 256);
+    limits.servers = 3;
+    struct sw_search_result r = search(&net, &machine, &limits);
+    assert_int_equal(r.skipped_shapes, 0);
+    for (int i = 0; i < r.shapes; i++) {
+        const struct sw_plan_shape *s = &r.of_shape[i].shape;
+        assert_int_equal(s->servers, 3);
+        assert_true(s->framework != SW_FRAMEWORK_ALLREDUCE || s->group_size == 3);
+    }
+    sw_search_fini(&r);
+
+    limits.framework = SW_FRAMEWORK_ALLREDUCE;
+    limits.group_size = 4;
+    assert_refused(&net, &machine, &limits, "servers_per_group = 3 is set", "");
+
+    /* Between powers of two many counts are not searched, and the result says so. */
+    t.per_host = 12;
+    planner_machine(&machine, &t);
+    limits = no_limits;
+    limits.fewest_workers = 16;
+    r = search(&net, &machine, &limits);
+    assert_true(r.is_exact && r.skipped_shapes > 0);
+    for (int i = 0; i < r.shapes; i++)
+        assert_true(r.of_shape[i].workers >= 16);
+    sw_search_fini(&r);
+    (void)state;
+}
+
+/* With [job] memory. */
+static void budgets_are_kept(void **state)
+{
+    int fitted = 0, impossible = 0, budgets = 0;
+
+    for (uint64_t seed = 0; seed < BETTER_CASES; seed++) {
+        static struct random_case c;
+        struct sw_search_limits keeps = no_limits, budget = no_limits;
+        int64_t most = 0;
+
+        make_case(&c, 3 * seed);
+        keeps.budget_bytes = -1;
+        struct sw_search_result any = search(&c.net, &c.machine, &no_limits),
+                                kept = search(&c.net, &c.machine, &keeps);
+        for (int i = 0; i < kept.count; i++)
+            assert_true(keeps_all(&kept.plan[i]));
+        if (any.count > 0 && !keeps_all(&any.plan[0])) {
+            fitted++;
+            impossible += kept.count == 0;
+            assert_true(kept.count == 0 ||
+                        kept.plan[0].additive_s > any.plan[0].additive_s * (1 + 1e-9));
+        }
+        sw_search_fini(&kept);
+
+        /* Less memory than the best plan takes, if that is on one device. */
+        for (int w = 0; any.count > 0 && w < any.plan[0].workers; w++)
+            most = any.plan[0].device_bytes[w] > most ? any.plan[0].device_bytes[w] : most;
+        budget.budget_bytes = most - most / 8;
+        struct sw_search_result r = search(&c.net, &c.machine, &budget);
+        for (int i = 0; i < r.count && !c.machine.device[0].host_memory; i++)
+            for (int w = 0; w < r.plan[i].workers; w++) {
+                assert_true(r.plan[i].device_bytes[w] <= budget.budget_bytes || most == 0);
+                budgets += r.plan[i].fit.budget_bytes == budget.budget_bytes;
+            }
+        sw_search_fini(&r);
+        sw_search_fini(&any);
+    }
+
+    print_message("%d best plans with memory = fit, %d without another plan; %d workers with the "
+                  "budget that was given\n",
+                  fitted, impossible, budgets);
+    assert_true(fitted > 5 && impossible > 0 && budgets > 0);
+    (void)state;
+}
+
 static void impossible_wishes_name_the_nearest_plan(void **state)
 {
     struct planner_machine_terms t = eight_gpus();
@@ -595,6 +713,8 @@ int main(void)
         cmocka_unit_test(nets_of_full_size_are_planned),
         cmocka_unit_test(a_slow_network_gives_the_hybrid_of_the_papers),
         cmocka_unit_test(wishes_are_met),
+        cmocka_unit_test(servers_and_counts_are_as_the_user_says),
+        cmocka_unit_test(budgets_are_kept),
         cmocka_unit_test(impossible_wishes_name_the_nearest_plan),
         cmocka_unit_test(what_does_not_fit_names_the_nearest_plan),
         cmocka_unit_test(memory_that_runs_out_is_an_error),

@@ -377,14 +377,15 @@ static void settings_are_those_that_the_recipe_lacks(void **state)
 static void a_job_has_the_shape_of_a_plan(void **state)
 {
     static const struct sw_plan_shape shapes[] = {
-        {SW_FRAMEWORK_ALLREDUCE, SW_CONSISTENCY_BSP, -1, 1, 2, 2},
-        {SW_FRAMEWORK_SANDBLASTER, SW_CONSISTENCY_BSP, -1, 1, 3, 1},
-        {SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_ASYNC, -1, 2, 1, 1},
-        {SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_SSP, 3, 2, 2, 2},
-        {SW_FRAMEWORK_HOGWILD, SW_CONSISTENCY_HOGWILD, -1, 2, 1, 1},
-        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_BSP, -1, 2, 2, 2},
-        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_ASYNC, -1, 3, 1, 2},
-        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_SSP, 2, 2, 1, 1}};
+        {SW_FRAMEWORK_ALLREDUCE, SW_CONSISTENCY_BSP, -1, 1, 2, 2, 0},
+        {SW_FRAMEWORK_ALLREDUCE, SW_CONSISTENCY_BSP, -1, 1, 1, 1, 1},
+        {SW_FRAMEWORK_SANDBLASTER, SW_CONSISTENCY_BSP, -1, 1, 3, 1, 0},
+        {SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_ASYNC, -1, 2, 1, 1, 0},
+        {SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_SSP, 3, 2, 2, 2, 0},
+        {SW_FRAMEWORK_HOGWILD, SW_CONSISTENCY_HOGWILD, -1, 2, 1, 1, 0},
+        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_BSP, -1, 2, 2, 2, 0},
+        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_ASYNC, -1, 3, 1, 2, 0},
+        {SW_FRAMEWORK_CUSTOM, SW_CONSISTENCY_SSP, 2, 2, 1, 1, 0}};
     static const char *const others[][5] = {
         {NULL},
         {"cluster.framework=hogwild", "cluster.server_groups=2", "cluster.worker_groups=2", NULL},
@@ -413,6 +414,9 @@ static void a_job_has_the_shape_of_a_plan(void **state)
                                 sw_framework_name(p.shape.framework));
             assert_int_equal(is->workers, p.shape.groups * p.shape.group_size);
             assert_int_equal(is->servers, p.shape.servers);
+            if (p.shape.threads > 0)
+                assert_int_equal(sw_placement_worker(t.job->place.placement, 0)->threads,
+                                 p.shape.threads);
             assert_int_equal(is->consistency, p.shape.consistency);
             if (p.shape.consistency != SW_CONSISTENCY_BSP) {
                 assert_int_equal(is->worker_groups, p.shape.groups);
@@ -441,7 +445,7 @@ static void a_bound_of_the_recipe_is_taken_back_only_for_bsp(void **state)
     trial_close(&t);
     sw_planning_texts_fini(&texts);
 
-    p.shape = (struct sw_plan_shape){SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_ASYNC, -1, 2, 1, 1};
+    p.shape = (struct sw_plan_shape){SW_FRAMEWORK_DOWNPOUR, SW_CONSISTENCY_ASYNC, -1, 2, 1, 1, 0};
     assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "cluster.staleness = 4 is set in the recipe"));
     sw_planning_texts_fini(&texts);
@@ -483,7 +487,7 @@ static void memory_is_that_of_the_job(void **state)
     struct sw_err err;
     p.choice[layer_at(m.net, "fc1")].partition = SW_PARTITION_COLUMNS;
     assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
-    if (sw_planning_memory(&o, &texts, "sim:gpus=2,mem=64MiB", &memory, &err) != SW_OK)
+    if (sw_planning_memory(&o, &texts, "sim:gpus=2,mem=64MiB", NULL, &memory, &err) != SW_OK)
         fail_msg("%s", err.text);
 
     struct trial t = {
@@ -504,15 +508,37 @@ static void memory_is_that_of_the_job(void **state)
     trial_close(&t);
     sw_planning_memory_fini(&memory);
 
-    if (sw_planning_memory(&o, &texts, "cpu", &memory, &err) != SW_OK)
+    if (sw_planning_memory(&o, &texts, "cpu", NULL, &memory, &err) != SW_OK)
         fail_msg("%s", err.text);
     assert_int_equal(memory.device_bytes[0], 0);
     assert_true(memory.host_bytes > 0);
     sw_planning_memory_fini(&memory);
 
-    assert_int_equal(sw_planning_memory(&o, &texts, "sim:gpus=2,mem=256KiB", &memory, &err),
+    assert_int_equal(sw_planning_memory(&o, &texts, "sim:gpus=2,mem=256KiB", NULL, &memory, &err),
                      SW_ERR_NOMEM);
     assert_non_null(strstr(err.text, "out of memory: training needs"));
+    sw_planning_memory_fini(&memory);
+    sw_planning_texts_fini(&texts);
+
+    /* With a budget: one that suffices, and one that does not. */
+    const struct sw_device_throughput rates = {1e12, 1e11, 1e10};
+    char set[64];
+    p.fit.budget_bytes = most;
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
+    snprintf(set, sizeof set, "job.memory=fit:%lld", (long long)most);
+    assert_string_equal(texts.sets[0], set);
+    if (sw_planning_memory(&o, &texts, "sim:gpus=2,mem=64MiB", &rates, &memory, &err) != SW_OK)
+        fail_msg("%s", err.text);
+    assert_true(memory.fit.is_exact && memory.fit.budget_bytes == most);
+    assert_int_equal(memory.fit.recomputed + memory.fit.offloaded, 0);
+    sw_planning_memory_fini(&memory);
+    sw_planning_texts_fini(&texts);
+
+    p.fit.budget_bytes = most / 2;
+    assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
+    assert_int_equal(sw_planning_memory(&o, &texts, "sim:gpus=2,mem=64MiB", &rates, &memory, &err),
+                     SW_ERR_NOMEM);
+    assert_non_null(strstr(err.text, "the smallest possible budget is memory = fit:"));
     sw_planning_memory_fini(&memory);
     sw_planning_texts_fini(&texts);
     free(p.choice);
