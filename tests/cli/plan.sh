@@ -285,4 +285,34 @@ refused 2 'contradict' "$tiny" --measure --gflops 100
 refused 2 'needs a recipe' plain --measure
 expect 0 plan "$tiny" --measure --set job.batch=1
 has out '^times +of layers: measured'
+
+# A plan that does not fit gets memory = fit, with the figures of check.
+fit="$recipes/cifar10-full.ini --gpus 1 --gflops 5000 --set job.batch=500"
+plan_json "
+assert 'job.memory=fit:115000000' in d['sets'], d['sets']
+assert d['fit']['budget_bytes'] == 115000000 and d['fit']['recomputed'] + d['fit']['offloaded'] > 0
+assert d['fit']['ms'] > 0 and d['memory_bytes'][0] <= 115000000, d" $fit --gpu-memory 115MB
+plan_json "
+assert d['fit'] is None and 115000000 < d['memory_bytes'][0] <= 150000000, d
+assert not any('memory' in s for s in d['sets'])" $fit --gpu-memory 150MB
+expect 0 plan $fit --gpu-memory 115MB
+has out '^ +memory = fit:115.0 MB: [0-9]+ recomputed in backward, [0-9]+ offloaded, '
+refused 3 'even with memory = fit: no plan fits the memory' $fit --gpu-memory 64MB
+refused 3 'no plan fits' $fit --gpu-memory 115MB --set job.memory=default
+hasnt err 'even with memory = fit'
+
+# Steps of a recurrent layer live where the recipe says.
+plan_json "
+assert d['workers_per_group'] == 2, d
+assert {l['location'] for n, l in L.items() if n.startswith('gru1@')} == {0}, L
+assert {l['location'] for n, l in L.items() if n.startswith('gru2@')} == {1}, L" \
+    "$recipes/char-rnn-2.ini" --gpus 4 --gflops 5000
+
+# Threads of workers on cores, servers, and counts that are not searched.
+plan_json "assert d['threads_per_worker'] == 3, d" "$tiny" --from 'numa:1 core:8 pu:1' \
+    --set cluster.threads_per_worker=3
+plan_json "
+assert d['servers'] == 2 and d['threads_per_worker'] is None, d
+assert d['skipped_counts'] > 0 and d['exact'], d" "$tiny" --gpus 24 --gflops 5000 \
+    --set cluster.servers_per_group=2
 exit 0

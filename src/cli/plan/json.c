@@ -165,6 +165,21 @@ static void json_shape(struct sw_json_writer *w, const struct sw_plan_shape *s)
     sw_json_int(w, "servers", s->servers);
 }
 
+static void json_fit(struct sw_json_writer *w, const struct sw_plan_fit *f)
+{
+    if (f->budget_bytes <= 0) {
+        sw_json_real(w, "fit", (double)NAN);
+        return;
+    }
+
+    sw_json_open_object(w, "fit");
+    sw_json_int(w, "budget_bytes", f->budget_bytes);
+    sw_json_int(w, "recomputed", f->recomputed);
+    sw_json_int(w, "offloaded", f->offloaded);
+    json_ms(w, "ms", f->seconds);
+    sw_json_close_object(w);
+}
+
 void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
                      const struct sw_planned_about *about)
 {
@@ -176,6 +191,10 @@ void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
     sw_json_int(w, "parameters", about->params);
 
     json_shape(w, &p->best.shape);
+    if (p->machine->device[0].threads > 0)
+        sw_json_int(w, "threads_per_worker", p->machine->device[0].threads);
+    else
+        sw_json_real(w, "threads_per_worker", (double)NAN);
     json_ms(w, "predicted_ms", t->step_s);
     json_ms(w, "one_worker_ms", p->one_worker_s);
     sw_json_real(w, "speed_up", sw_planned_speed_up(p));
@@ -189,7 +208,9 @@ void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
     for (int i = 0; i < p->best.workers; i++)
         sw_json_int(w, NULL, p->best.device_bytes[i]);
     sw_json_close_array(w);
+    json_fit(w, &p->best.fit);
     sw_json_bool(w, "exact", p->is_exact);
+    sw_json_int(w, "skipped_counts", p->skipped_shapes);
     sw_json_int(w, "open_layers", p->most_open);
 
     sw_json_open_array(w, "layers");

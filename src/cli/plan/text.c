@@ -233,6 +233,19 @@ static void print_memory(struct sw_bytes *out, const struct sw_planned *p)
     }
 }
 
+static void print_fit(struct sw_bytes *out, const struct sw_planned *p)
+{
+    const struct sw_plan_fit *f = &p->best.fit;
+    char budget[32], more[32];
+
+    if (f->budget_bytes > 0)
+        sw_bytes_printf(out,
+                        INDENT "memory = fit:%s: %d recomputed in backward, %d offloaded, %s ms "
+                               "per step\n",
+                        sw_human_bytes(budget, (double)f->budget_bytes), f->recomputed,
+                        f->offloaded, ms(more, f->seconds));
+}
+
 /* Do GPUs of several hosts exchange factors? */
 static bool has_factors_between_hosts(const struct sw_planned *p)
 {
@@ -249,6 +262,9 @@ static void print_search(struct sw_bytes *out, const struct sw_planned *p)
     sw_bytes_printf(out, "search       %s; the best plans were then simulated\n",
                     p->is_exact ? "exact: no plan has a lower sum of costs"
                                 : "a beam: too many layers are open at once for an exact search");
+    if (p->skipped_shapes > 0)
+        sw_bytes_printf(out, INDENT "%d other counts of groups and workers were not searched\n",
+                        p->skipped_shapes);
     if (p->rows_between_hosts)
         sw_bytes_add(out, INDENT "layers are split by rows, because activations do not move "
                                  "between hosts\n");
@@ -313,6 +329,7 @@ void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
                     ms(compute, t->compute_s), ms(params, t->params_s),
                     ms(activations, t->activations_s), ms(wait, t->wait_s));
     print_memory(out, p);
+    print_fit(out, p);
     print_search(out, p);
 
     sw_bytes_add(out, "\n");
