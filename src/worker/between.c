@@ -49,6 +49,8 @@ static struct sw_group_decision decide(void *worker, int64_t t)
     d.join = w->topology->warmup_steps > 0 && t == w->topology->warmup_steps;
     if (job->span->times_only)
         d.evaluate = d.checkpoint = false;
+    if (d.evaluate && !d.last && sw_requests_replan(job->requests, asked))
+        d.stop = d.checkpoint = true;
     d.rollback = sw_nonfinite_requests_rollback(job->nonfinite);
 
     return d;
@@ -422,6 +424,7 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
     w->end.over = d.last;
     w->end.stopped = d.stop && !d.last;
     w->timer.charged_ns = sw_os()->monotonic_ns();
+    w->timer.resumes = true;
 
     return rc;
 }

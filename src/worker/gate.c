@@ -33,6 +33,15 @@ bool sw_requests_end(struct sw_requests *r)
     return ends(r, sw_requests_get(r));
 }
 
+bool sw_requests_replan(struct sw_requests *r, int requested)
+{
+    if (!(requested & SW_JOB_REPLAN))
+        return false;
+
+    __atomic_store_n(&r->replans, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
 int sw_requests_take(struct sw_requests *r, int64_t step)
 {
     int requested = sw_requests_get(r);

@@ -28,6 +28,7 @@ struct sw_requests {
     void *agree_user;
     int bits;              /* atomic: enum sw_job_request_kind; read by sw_requests_get */
     int releases;          /* atomic: the workers end because of SW_JOB_RELEASE */
+    int replans;           /* atomic: the workers end because of SW_JOB_REPLAN */
     bool can_release;      /* the program continues a run that has released its memory */
     bool holds_stop;       /* atomic: the leader has called sw_stop_hold */
     int display_requested; /* atomic: the main thread requests a display event */
@@ -40,6 +41,9 @@ int sw_requests_get(const struct sw_requests *r);
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what);
 /* Are the workers to end, by SW_JOB_STOP or SW_JOB_RELEASE? Notes which one it is. Any thread. */
 bool sw_requests_end(struct sw_requests *r);
+/* After an evaluation that is not the job's last one: are the workers to end by SW_JOB_REPLAN?
+ * Notes it. requested: by sw_requests_take. */
+bool sw_requests_replan(struct sw_requests *r, int requested);
 enum { SW_GATE_PAUSED = -1 };
 /* The requests that the workers carry out after this step (ascending), or in a pause; the same in
  * all processes of the job. A request for a checkpoint is returned once. By one worker at a time.

@@ -159,11 +159,13 @@ void sw_layer_clock_take(struct sw_worker *w)
     if (!c || !c->runs)
         return;
 
+    w->timer.computed_ms = 0;
     for (int i = 0; i < c->count; i++) {
         const struct sw_layer_pass *p = &c->passes[i];
-        double *total_ms =
-            p->backward ? &w->timer.backward_ms[p->layer] : &w->timer.forward_ms[p->layer];
-        *total_ms += (double)(c->host_marks[2 * i + 1] - c->host_marks[2 * i]) * 1e-6;
+        const double ms = (double)(c->host_marks[2 * i + 1] - c->host_marks[2 * i]) * 1e-6;
+
+        *(p->backward ? &w->timer.backward_ms[p->layer] : &w->timer.forward_ms[p->layer]) += ms;
+        w->timer.computed_ms += ms;
     }
 
     c->runs = false;

@@ -12,10 +12,12 @@ struct sw_step_timer {
     struct sw_step_time ledger;       /* time breakdown of the current step */
     int64_t charged_ns;               /* time up to which all time is charged */
     int64_t began_ns;                 /* begin of the current step, for the breakdown */
+    bool resumes;                     /* struct sw_step_breakdown: of the current step */
     int64_t served_ns, copied_ns[2];  /* as last recorded: time of servers with threads; time of
                                          copies of parameters to and from the device */
     double *forward_ms, *backward_ms; /* owned [layers of the net]: time since the last flush */
     int64_t steps;                    /* steps in that time */
+    double computed_ms; /* of all passes in the last step that a device measured; 0: none yet */
     float
         *pass_ms; /* the part of the breakdown that the current pass is charged to; NULL: no pass */
     double *pass_total_ms; /* the layer's total, or NULL */
@@ -30,6 +32,13 @@ struct sw_pace {
     float ms[SW_PACE_STEPS]; /* ring of the last steps */
     int64_t steps;           /* steps since the rows were assigned */
     double typical_ms;       /* the median, read by the leader; 0: unknown */
+};
+
+/* A recorded step, as the main thread gets it where the run follows a plan. */
+struct sw_step_breakdown {
+    struct sw_step_time time;
+    double computed_ms; /* of its forward and backward time, the passes alone; 0: unknown */
+    bool resumes;       /* the first one, or after work between two steps such as an evaluation */
 };
 
 /* Charges the time since the last call to a part of the breakdown, and to *total_ms when that is

@@ -70,4 +70,7 @@ enum sw_job_request_kind {
     /* All workers end after the same step with a checkpoint, and the run gives back its memory,
      * cores and GPUs until CONTINUE or STOP (sw_job_next). */
     SW_JOB_RELEASE = 32,
+    /* All workers end after the next evaluation with a checkpoint, and the run goes on under
+     * another plan (sw_job_next). */
+    SW_JOB_REPLAN = 64,
 };

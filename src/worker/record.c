@@ -85,6 +85,18 @@ static void record_servers(struct sw_worker *w, const double copied_ms[2])
     }
 }
 
+/* For the main thread, which does not wait for any of them, nor do workers wait for it. */
+static void post_breakdown(struct sw_worker *w)
+{
+    const struct sw_step_breakdown b = {w->timer.ledger, w->timer.computed_ms, w->timer.resumes};
+
+    w->timer.resumes = false;
+    if (w->shared.breakdowns) {
+        int rc = sw_queue_try_push(w->shared.breakdowns, &b);
+        (void)rc;
+    }
+}
+
 /* Records what concerns this worker alone. */
 static void record_own(struct sw_worker *w)
 {
@@ -97,6 +109,7 @@ static void record_own(struct sw_worker *w)
     w->timer.ledger.worker = own;
     sw_ledger_add_hidden(w, copied_ms);
     sw_history_step_time(w->record.curves.producer, &w->timer.ledger);
+    post_breakdown(w);
     record_servers(w, copied_ms);
 
     for (int i = 0; i < w->topology->workers; i++) {

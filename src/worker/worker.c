@@ -188,6 +188,7 @@ static bool goes_ahead(struct sw_worker *w)
 static int train(struct sw_worker *w, struct sw_err *err)
 {
     w->timer.charged_ns = sw_os()->monotonic_ns();
+    w->timer.resumes = true;
     begin_breakdown(w);
 
     while (!w->end.over && !w->end.stopped) {

@@ -81,7 +81,9 @@ struct sw_worker_shared {
     struct sw_nonfinite *nonfinite;
     struct sw_requests *requests;
     struct sw_events *events;
-    struct sw_trace *trace; /* NULL: not requested */
+    struct sw_trace *trace;      /* NULL: not requested */
+    struct sw_queue *breakdowns; /* of struct sw_step_breakdown, each of which is dropped when it is
+                                    full; NULL: nobody reads them */
     struct sw_fault *fault;
     const struct sw_worker_hooks *hooks;
     void *run;         /* their first argument */
