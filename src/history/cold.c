@@ -139,6 +139,13 @@ void sw_history_plan(struct sw_history *h, const char *json, double predicted_ms
         h, &SW_ROW(SW_ROW_PLAN, SW_TEXT(json), SW_REAL(predicted_ms), SW_TEXT(overrides)));
 }
 
+void sw_history_changed(struct sw_history *h, int64_t from_step, const struct sw_run_info *i)
+{
+    sw_history_queue_row(h,
+                         &SW_ROW(SW_ROW_CHANGED, SW_INT(from_step), SW_REAL(sw_os()->unix_time()),
+                                 SW_TEXT(i->framework), SW_INT(i->workers), SW_TEXT(i->device)));
+}
+
 void sw_history_plan_measured(struct sw_history *h, double measured_ms)
 {
     sw_history_queue_row(h, &SW_ROW(SW_ROW_PLAN_MEASURED, SW_REAL(measured_ms)));

@@ -192,6 +192,9 @@ void sw_history_checkpoint_removed(struct sw_history *h, int64_t step);
 void sw_history_event(struct sw_history *h, enum sw_log_level level, const char *source,
                       const char *fmt, ...) SW_PRINTF(4, 5);
 void sw_history_tag(struct sw_history *h, const char *key, const char *value);
+/* Begins another segment of the run in the same process, after step from_step, with the framework,
+ * workers and device of info. */
+void sw_history_changed(struct sw_history *h, int64_t from_step, const struct sw_run_info *info);
 /* Records the parallel plan that the run follows (recipes/planning.md) and the time of a step that
  * it predicts, with the overrides that the run has now (NULL: those it had); and the mean time of a
  * step, which is stored only for a run that has a plan. */

@@ -69,7 +69,12 @@ static const struct {
                                      " clock_offset_ms, clock_error_ms, joined_at, left_at, why"
                                      " FROM hosts WHERE run_id = ?1 ORDER BY host"},
     [SW_ROWS_PLAN] = {"trr", "SELECT 'step', predicted_ms, measured_ms FROM plans"
-                             " WHERE run_id = ?1"},
+                             " WHERE run_id = ?1 UNION ALL"
+                             " SELECT 'until step ' || json_extract(j.value, '$.until_step'),"
+                             " json_extract(j.value, '$.predicted_ms'),"
+                             " json_extract(j.value, '$.measured_ms')"
+                             " FROM plans p, json_each(p.json, '$.replaced') j"
+                             " WHERE p.run_id = ?1"},
     [SW_ROWS_TAG] = {"oo", "SELECT key, value FROM tags WHERE run_id = ?1 ORDER BY key"},
 };
 

@@ -29,9 +29,10 @@ struct sw_run_time {
 struct sw_run_tag {
     const char *key, *value; /* or NULL */
 };
-/* The time of a step that the plan of the run predicts, and the mean that was measured. */
+/* The time of a step that a plan of the run predicts, and the mean that was measured (of a plan
+ * that was replaced, the median before that). */
 struct sw_run_plan {
-    const char *part; /* "step" */
+    const char *part; /* "step"; of a plan that was replaced, "until step 200" */
     double predicted_ms, measured_ms;
 };
 struct sw_run_series {
@@ -106,7 +107,7 @@ enum sw_rows_kind {
     SW_ROWS_CHECKPOINT, /* the highest step first */
     SW_ROWS_METRIC,     /* one per series, in the order of SW_ROWS_SERIES */
     SW_ROWS_TIME,
-    SW_ROWS_PLAN, /* one, or none of a run without a plan */
+    SW_ROWS_PLAN, /* that of the run, then those that it replaced; none of a run without a plan */
     SW_ROWS_TAG,  /* by key */
     SW_ROWS_HOST, /* by number; none of a run on one host */
     SW_ROWS_KINDS,

@@ -25,6 +25,7 @@ enum sw_row_kind {
     SW_ROW_TAG,
     SW_ROW_PLAN,
     SW_ROW_PLAN_MEASURED,
+    SW_ROW_CHANGED,
     SW_ROW_HOST,
     SW_ROW_FINISH,
     SW_ROW_KINDS,

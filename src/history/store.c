@@ -99,6 +99,14 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
                      " VALUES (?1, ?2, ?3)",
                      "UPDATE runs SET overrides = coalesce(?4, overrides) WHERE id = ?1"},
     [SW_ROW_PLAN_MEASURED] = {"UPDATE plans SET measured_ms = ?2 WHERE run_id = ?1"},
+    /* The process goes on, so rows after the step may be stored already. */
+    [SW_ROW_CHANGED] =
+        {"UPDATE segments SET ended_at = ?3 WHERE run_id = ?1 AND ended_at IS NULL",
+         "INSERT INTO segments(run_id, segment, from_step, started_at)"
+         " SELECT ?1, coalesce(max(segment) + 1, 0), ?2, ?3 FROM segments WHERE run_id = ?1",
+         "UPDATE runs SET framework = coalesce(?4, framework),"
+         " workers = coalesce(nullif(?5, 0), workers), device = coalesce(?6, device)"
+         " WHERE id = ?1"},
     /* The row of a host that joins replaces all values; other rows add what they know. */
     [SW_ROW_HOST] =
         {"INSERT OR IGNORE INTO hosts(run_id, host) VALUES (?1, ?2)",
