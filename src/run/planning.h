@@ -69,6 +69,21 @@ int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measure
  * exchanges: reading the batch, queueing work, waiting for others. Seconds, at least 0. */
 void sw_planning_add_rest(struct sw_net_model *m, double seconds);
 
+/* ---- What a run under a plan measured (planning_correct.c) ---- */
+
+/* Corrects the times of layers for one number of workers and threads. */
+struct sw_planning_correction {
+    int workers, threads; /* of the samples that change, as in struct sw_layer_sample */
+    double compute;       /* factor of the times of passes */
+    double params;        /* of those of updates */
+    double rest_s;        /* new time of the first input; that of others becomes 0 */
+    /* What the model says without samples of that kind, by layer; borrowed for the call. */
+    const struct sw_layer_sample *predicted;
+};
+/* Errors: SW_ERR_NOMEM. */
+int sw_planning_correct(struct sw_net_model *m, const struct sw_planning_correction *c,
+                        struct sw_err *err) SW_MUST_CHECK;
+
 /* ---- Following a plan (planning_texts.c) ---- */
 
 /* The settings of a plan that the recipe does not have yet. */
