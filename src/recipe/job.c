@@ -90,6 +90,12 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
      .help = "how workers split layers that have no partition key: 0 rows, 1 columns where "
              "possible, none; auto: run searches the fastest plan, other verbs use 0"},
+    {FIELD(replan), .type = SW_OPT_BOOL, .def = "no",
+     .help =
+         "of a run that follows a plan (run --plan, partition = auto): when its steps take more "
+         "than 20 % longer or shorter than predicted, 50 steps on end, and another plan would "
+         "be faster with the times that were measured, the run goes on under that plan after "
+         "the next evaluation; no: it only says so"},
     {FIELD(repeat_exact), .type = SW_OPT_BOOL, .def = "no",
      .help = "bit-identical results with any number of workers, servers and threads on this "
              "machine, at some cost: a batch is always computed in the same microbatches"},

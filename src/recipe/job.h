@@ -45,6 +45,7 @@ struct sw_job_conf {
     int64_t loss_scale_every;     /* good updates after which it doubles; 0: never */
     int partition;                /* for layers that do not choose: enum sw_partition */
     bool auto_partition;          /* partition = auto: a plan is to choose. Not a key itself */
+    bool replan;                  /* the plan may be changed while the run trains */
     const char *db;               /* history database; NULL: the usual place */
     bool repeat_exact;       /* the same bits with any number of workers, servers and threads */
     int64_t virtual_workers; /* with repeat_exact: the number of fixed microbatches of a batch */

@@ -491,6 +491,7 @@ void sw_job_close(struct sw_job *job)
     sw_bytes_fini(&job->stage.text);
     sw_free(job->stage.steps);
     sw_reserve_fini(job);
+    sw_following_fini(&job->following);
     sw_placement_free(job->place.placement);
     sw_machine_free(job->place.machine);
     sw_recipe_free(job->recipe);
@@ -501,10 +502,10 @@ void sw_job_close(struct sw_job *job)
     sw_bytes_fini(&job->report.warnings);
     sw_bytes_fini(&job->report.comm_notes);
 
-    char *const owned[] = {
-        job->options.name,          job->options.out_dir,    job->options.db,
-        job->options.command,       job->options.eval_split, job->options.resume_checkpoint,
-        job->options.parallel_plan, job->report.choices,     job->report.partition_notes};
+    char *const owned[] = {job->options.name,       job->options.out_dir,
+                           job->options.db,         job->options.command,
+                           job->options.eval_split, job->options.resume_checkpoint,
+                           job->report.choices,     job->report.partition_notes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);
     sw_free(job->report.layers);
@@ -513,13 +514,6 @@ void sw_job_close(struct sw_job *job)
     sw_row_split_fini(&job->rows);
     sw_topology_free(job->topology);
     sw_free(job);
-}
-
-int sw_job_follow_plan(struct sw_job *job, const char *json, double predicted_ms,
-                       struct sw_err *err)
-{
-    job->options.predicted_ms = predicted_ms;
-    return copy_text(&job->options.parallel_plan, json, err);
 }
 
 bool sw_job_resumable(const struct sw_job *job)

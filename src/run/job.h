@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/job_exchange.h"
+#include "run/plan_watch.h"
 #include "worker/observer.h"
 #include "worker/trace.h"
 #include <stdbool.h>
@@ -251,11 +252,30 @@ struct sw_job_plan {
     const char *notes;      /* where the partitioner deviates from the net-wide setting, or "" */
 };
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
-/* Before sw_job_run: the parallel plan that the settings of the job follow, as JSON that is copied
- * (recipes/planning.md), and the time of a step that it predicts, for the history. Errors:
- * SW_ERR_NOMEM. */
-int sw_job_follow_plan(struct sw_job *job, const char *json, double predicted_ms,
+/* A parallel plan that the settings of a job follow. */
+struct sw_job_followed_plan {
+    const char *json; /* for the history (recipes/planning.md); NULL: it has the plan already */
+    struct sw_plan_times predicted; /* step_ms 0: unknown, and not compared with the run */
+    /* Called by sw_job_run when the steps deviate from the prediction (run/plan_watch.h). Adds to
+     * `text` what follows from it: "; the planner would ...". Returns whether another plan is ready
+     * with which the run should go on after its next evaluation. NULL: nothing follows. */
+    bool (*deviates)(void *user, const struct sw_job *job, const struct sw_plan_gap *gap,
+                     struct sw_bytes *text);
+    void *user; /* borrowed until the job is closed */
+};
+/* Before sw_job_run. The text is copied. Errors: SW_ERR_NOMEM. */
+int sw_job_follow_plan(struct sw_job *job, const struct sw_job_followed_plan *plan,
                        struct sw_err *err) SW_MUST_CHECK;
+double sw_job_predicted_ms(const struct sw_job *job); /* of a step; 0: it follows no plan */
+
+/* After sw_job_run has returned SW_OK: has the job ended to go on under another plan? Then
+ * sw_job_replan gives sw_job_next the plan, with all overrides of the recipe, one to a line, and
+ * what an event says of it; the texts are copied. If no job can be opened with these, sw_job_next
+ * reports why, and opens one with the old settings. Errors: SW_ERR_NOMEM. */
+bool sw_job_replans(const struct sw_job *job);
+int sw_job_replan(struct sw_job *job, const char *overrides, const char *what,
+                  const struct sw_job_followed_plan *plan, struct sw_err *err) SW_MUST_CHECK;
+int64_t sw_job_step(const struct sw_job *job); /* after sw_job_run: the last step */
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
 
 /* Trains to the last step of the recipe, or of its stage (sw_job_next). All roles have ended when
@@ -267,8 +287,8 @@ const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err) SW_MUST_CHECK;
 
-/* Does the run continue, after sw_job_run has returned SW_OK: with another stage, or after a
- * request to release its memory? */
+/* Does the run continue, after sw_job_run has returned SW_OK: with another stage, after a request
+ * to release its memory, or under another plan? */
 bool sw_job_has_next(const struct sw_job *job);
 /* Replaces *job by the job of the next stage of the same run, to be run like the first; the old job
  * is closed. If its memory is to be released, frees it, waits for the request to continue

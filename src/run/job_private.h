@@ -20,6 +20,7 @@
 #include "run/job_params.h"
 #include "run/job_roles.h"
 #include "run/plan.h"
+#include "run/replan.h"
 #include "run/reserve.h"
 #include "run/stages.h"
 #include "run/throughput.h"
@@ -52,8 +53,6 @@ struct sw_run_options {
     const struct sw_job_hosts *hosts;         /* borrowed; NULL: this is the only one */
     int64_t trace_capacity;
     struct sw_display_policy display;
-    char *parallel_plan; /* owned; JSON, see sw_job_follow_plan; or NULL */
-    double predicted_ms; /* of it */
 };
 
 /* The measured speed of the machine and of the workers, and what is chosen by it. */
@@ -111,6 +110,7 @@ struct sw_job {
     struct sw_requests requests;
     struct sw_fault fault;
     struct sw_job_monitor monitor;
+    struct sw_job_following following;
 };
 
 /* Builds everything except where the job begins and ends. *out is set after errors, too, for the

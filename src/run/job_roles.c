@@ -229,8 +229,11 @@ static int make_shape(struct setup *s, struct sw_err *err)
 static int choose_shape(struct setup *s, struct sw_err *err)
 {
     int rc = make_shape(s, err);
-    if (rc == SW_OK)
-        rc = sw_microbatches_check(s->job, s->section, err);
+    if (rc != SW_OK)
+        return rc == SW_ERR_INVALID ? sw_recipe_status(s->job->recipe, err) : rc;
+
+    sw_replan_check(s->job);
+    rc = sw_microbatches_check(s->job, s->section, err);
     return rc == SW_ERR_INVALID ? sw_recipe_status(s->job->recipe, err) : rc;
 }
 

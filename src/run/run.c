@@ -197,6 +197,7 @@ static void follow(struct running *r)
             deliver(r, &queued);
         request_display(r);
         watch_cores(r);
+        sw_following_watch(job);
         sw_job_hosts_ask(job);
         abort_if_requested(job);
     }
@@ -331,6 +332,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             report_start(&r);
         sw_job_collective_report(job);
         sw_stage_report(job);
+        sw_following_report(job);
         sw_run_record_stage(job);
         sw_reserve_report(job);
         sw_run_report_misplaced(job);

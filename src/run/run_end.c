@@ -74,6 +74,10 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
         job->reserve.released = true;
         return SW_OK;
     }
+    if (job->workers[0].end.stopped && sw_replan_is_requested(job)) {
+        job->following.ended = true;
+        return SW_OK;
+    }
     if (job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",

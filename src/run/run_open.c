@@ -16,22 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static int open_history(struct sw_job *job, struct sw_err *err)
+static struct sw_run_info describe(const struct sw_job *job)
 {
-    char *path = NULL;
-
-    if (job->events.history) /* open since the previous stages */
-        return SW_OK;
-
-    int rc = sw_history_default_path(job->options.db, job->conf->db, &path, err);
-    if (rc == SW_OK)
-        rc = sw_history_open(&job->events.history, path, job->events.log, err);
-    sw_free(path);
-    if (rc != SW_OK)
-        return rc;
-
     const struct sw_job_plan *p = &job->plan;
-    struct sw_run_info info = {
+
+    return (struct sw_run_info){
         .name = job->options.name,
         .recipe = sw_recipe_file(job->recipe),
         .recipe_text = sw_recipe_text(job->recipe),
@@ -54,6 +43,25 @@ static int open_history(struct sw_job *job, struct sw_err *err)
         .params = p->params,
         .flops_per_sample = p->flops_per_sample,
     };
+}
+
+static int open_history(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_run_info info = describe(job);
+    char *path = NULL;
+
+    if (job->events.history) { /* open since the previous job of the run */
+        if (job->following.now.what)
+            sw_history_changed(job->events.history, job->span.first_step, &info);
+        return SW_OK;
+    }
+
+    int rc = sw_history_default_path(job->options.db, job->conf->db, &path, err);
+    if (rc == SW_OK)
+        rc = sw_history_open(&job->events.history, path, job->events.log, err);
+    sw_free(path);
+    if (rc != SW_OK)
+        return rc;
 
     if (job->options.resume_run_id && !sw_hosts_history_is_part(job))
         rc = sw_history_resume_run(job->events.history, job->options.resume_run_id,
@@ -385,9 +393,7 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     sw_job_hosts_report(job);
-    if (job->options.parallel_plan && !sw_hosts_history_is_part(job))
-        sw_history_plan(job->events.history, job->options.parallel_plan, job->options.predicted_ms,
-                        sw_recipe_overrides(job->recipe));
+    sw_following_record(job);
 
     sw_reserve_name_run(job);
     if (!sw_hosts_history_is_part(job)) /* the folder may be that of host 0 */
@@ -399,6 +405,9 @@ int sw_run_open(struct sw_job *job, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     rc = allocate(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_following_open(job, err);
     if (rc != SW_OK)
         return rc;
 

@@ -232,7 +232,7 @@ bool sw_job_has_next(const struct sw_job *job)
 {
     const struct sw_job_stage *s = &job->stage;
 
-    if (job->reserve.released)
+    if (job->reserve.released || job->following.ended)
         return true;
     return s->index >= 0 && s->index + 1 < s->count && s->over && job->workers &&
            !job->workers[0].end.stopped &&

@@ -198,14 +198,18 @@ out:
 
 /* ---- from one stage to the next ---- */
 
-/* Describes the run as a resume would find it in the history, which may not be readable now. */
+/* Describes the run as a resume would find it in the history, which may not be readable now; with
+ * the settings of its next plan, if it has one. */
 static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err *err)
 {
+    const char *overrides = job->following.next.overrides;
+
     *run = (struct sw_run){.id = sw_history_run_id(job->events.history),
                            .name = sw_strdup(job->options.name),
                            .recipe = sw_strdup(sw_recipe_file(job->recipe)),
                            .recipe_text = sw_strdup(sw_recipe_text(job->recipe)),
-                           .overrides = sw_strdup(sw_recipe_overrides(job->recipe)),
+                           .overrides =
+                               sw_strdup(overrides ? overrides : sw_recipe_overrides(job->recipe)),
                            .fallback = sw_strdup(sw_recipe_fallback(job->recipe))};
     if (run->name && run->recipe && run->recipe_text && run->overrides && run->fallback)
         return SW_OK;
@@ -223,17 +227,17 @@ static void hand_over(struct sw_job *from, struct sw_job *to)
     sw_reserve_hand_over(from, to);
     to->span.run_began_ns = from->span.run_began_ns;
     to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
+    if (from->following.ended)
+        to->requests.bits &= ~SW_JOB_REPLAN;
+    sw_following_hand_over(from, to);
 }
 
-int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err)
+/* Opens the next job of the run, from its newest checkpoint. */
+static int open_next(const struct sw_job *old, struct sw_job **next, struct sw_bytes *messages,
+                     struct sw_err *err)
 {
-    struct sw_job *old = *job, *next = NULL;
     struct sw_run run = {0};
     int64_t step = old->span.first_step;
-    int rc = old->reserve.released ? sw_release_wait(old, err) : SW_OK;
-    if (rc != SW_OK)
-        return rc;
-
     struct sw_job_options o = {
         .out_dir = old->options.out_dir,
         .db = old->options.db,
@@ -253,7 +257,7 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
     struct sw_job_retained_checkpoint *kept =
         sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
 
-    rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
+    int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
 
     for (int i = 0; kept && i < old->retention.count; i++) {
         const struct sw_retained_checkpoint *k = &old->retention.items[i];
@@ -263,20 +267,36 @@ int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *e
 
     o.kept = kept;
     o.kept_count = old->retention.count;
-    if (rc != SW_OK)
-        goto out;
+    if (rc == SW_OK)
+        rc = sw_job_open(&o, old->events.log, next, messages, err);
 
-    rc = sw_job_open(&o, old->events.log, &next, messages, err);
+    sw_free(kept);
+    sw_run_fini(&run);
+
+    return rc;
+}
+
+int sw_job_next(struct sw_job **job, struct sw_bytes *messages, struct sw_err *err)
+{
+    struct sw_job *old = *job, *next = NULL;
+    int rc = old->reserve.released ? sw_release_wait(old, err) : SW_OK;
     if (rc != SW_OK)
-        goto out;
+        return rc;
+
+    if (old->following.ended) /* there may not be memory for two jobs */
+        sw_job_drop(old);
+
+    rc = open_next(old, &next, messages, err);
+    if (rc != SW_OK && rc != SW_ERR_CANCELLED && sw_replan_give_up(old, err)) {
+        sw_bytes_clear(messages);
+        rc = open_next(old, &next, messages, err);
+    }
+    if (rc != SW_OK)
+        return rc;
 
     hand_over(old, next);
     sw_job_close(old);
     *job = next;
 
-out:
-    sw_free(kept);
-    sw_run_fini(&run);
-
-    return rc;
+    return SW_OK;
 }

@@ -1,11 +1,12 @@
-/* Plans a run again that is resumed on another machine. The settings of its old plan are removed
- * from its overrides, where the plan in the history says which they are. The contract is in
- * cli/plan/again.h. */
+/* The plan of a run that is resumed: the same one, or a new one on another machine. There the
+ * settings of its old plan are removed from its overrides, where the plan in the history says which
+ * they are. The contract is in cli/plan/again.h. */
 #include "cli/plan/again.h"
 
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/history/runs.h"
+#include "cli/plan/followed.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -15,67 +16,6 @@ static bool is_elsewhere(const struct sw_run *run)
 
     return run && run->id && run->host && gethostname(host, sizeof host - 1) == 0 &&
            strcmp(run->host, host) != 0;
-}
-
-/* Keeps the plan of the only row. */
-static int take_plan(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
-{
-    struct sw_json **plan = user;
-    struct sw_err ignored; /* a plan that cannot be read is none */
-
-    if (row >= 0 && columns == 1 && cells[0].text && !*plan &&
-        sw_json_parse(cells[0].text, strlen(cells[0].text), plan, &ignored) != SW_OK)
-        *plan = NULL;
-    return 0;
-}
-
-/* The plan that the run followed; NULL: none. Freed by the caller. */
-static struct sw_json *read_plan(const char *db, const struct sw_run *run)
-{
-    struct sw_history_reader *reader = NULL;
-    struct sw_json *plan = NULL;
-    struct sw_err ignored;
-    char sql[80];
-
-    snprintf(sql, sizeof sql, "SELECT json FROM plans WHERE run_id = %lld", (long long)run->id);
-    if (sw_history_reader_open(&reader, db, &ignored) == SW_OK &&
-        sw_history_sql(reader, sql, take_plan, &plan, &ignored) != SW_OK) {
-        sw_json_free(plan);
-        plan = NULL;
-    }
-
-    sw_history_reader_close(reader);
-    return plan;
-}
-
-static bool is_of_plan(const struct sw_json *plan, const char *line, size_t bytes)
-{
-    const struct sw_json *sets = sw_json_get(plan, "sets");
-
-    for (const struct sw_json *s = sets ? sets->first : NULL; s; s = s->next)
-        if (s->string && strlen(s->string) == bytes && memcmp(s->string, line, bytes) == 0)
-            return true;
-    return false;
-}
-
-/* The lines of `overrides` that are not settings of the plan; NULL: out of memory. */
-static char *without_plan(const struct sw_json *plan, const char *overrides)
-{
-    struct sw_bytes out = {0};
-
-    for (const char *p = overrides ? overrides : ""; *p;) {
-        const size_t n = strcspn(p, "\n");
-
-        if (n && !is_of_plan(plan, p, n)) {
-            sw_bytes_add(&out, out.length ? "\n" : "");
-            sw_bytes_append(&out, p, n);
-        }
-        p += n + (p[n] == '\n');
-    }
-
-    char *text = out.failed ? NULL : sw_strdup(sw_bytes_text(&out));
-    sw_bytes_fini(&out);
-    return text;
 }
 
 /* Plans the recipe of the run as if it were new. */
@@ -97,19 +37,29 @@ static int follow(struct sw_plan_again *a, const struct sw_cli_common *common,
     return code;
 }
 
-int sw_plan_again(struct sw_plan_again *a, const struct sw_cli_common *common, const char *db,
-                  struct sw_job_options *job)
+/* The run goes on under its plan. */
+static int keep(struct sw_plan_follow *f, const struct sw_json *plan)
 {
-    const struct sw_run *run = job->resume;
-    struct sw_json *plan = db && is_elsewhere(run) ? read_plan(db, run) : NULL;
-    char title[128];
+    struct sw_json_writer w;
 
-    if (!plan)
+    sw_json_begin(&w, &f->json);
+    sw_plan_followed_copy(&w, NULL, plan);
+    f->is_recorded = true;
+    if (!f->json.failed)
         return SW_EXIT_DONE;
 
+    sw_cli_message("out of memory");
+    return SW_EXIT_MISSING;
+}
+
+static int plan_again(struct sw_plan_again *a, const struct sw_cli_common *common,
+                      const struct sw_json *plan, struct sw_job_options *job)
+{
+    const struct sw_run *run = job->resume;
+    char title[128];
+
     a->run = *run;
-    a->run.overrides = without_plan(plan, run->overrides);
-    sw_json_free(plan);
+    a->run.overrides = sw_plan_followed_without(plan, run->overrides);
     if (!a->run.overrides) {
         sw_cli_message("out of memory");
         return SW_EXIT_MISSING;
@@ -121,6 +71,19 @@ int sw_plan_again(struct sw_plan_again *a, const struct sw_cli_common *common, c
                        sw_run_title(run, title, sizeof title), run->host);
     if (code == SW_EXIT_DONE && !common->quiet && !common->json)
         return sw_cli_print(&a->follow.text);
+    return code;
+}
+
+int sw_plan_again(struct sw_plan_again *a, const struct sw_cli_common *common, const char *db,
+                  struct sw_job_options *job)
+{
+    const struct sw_run *run = job->resume;
+    struct sw_json *plan = db && run->id ? sw_plan_followed_read(db, run) : NULL;
+    if (!plan)
+        return SW_EXIT_DONE;
+
+    const int code = is_elsewhere(run) ? plan_again(a, common, plan, job) : keep(&a->follow, plan);
+    sw_json_free(plan);
     return code;
 }
 

@@ -1,5 +1,5 @@
-/* A run that followed a plan and is resumed on another machine: plans again, for this one. One
- * owner: the main thread. */
+/* A run that followed a plan and is resumed: it keeps the plan, or on another machine plans again.
+ * One owner: the main thread. */
 #pragma once
 
 #include "cli/plan/follow.h"
@@ -13,7 +13,8 @@ struct sw_plan_again {
 };
 
 /* If job->resume followed a plan on another host, plans without the settings of that plan, says so,
- * and makes the job follow the new one; else changes nothing. db: path of the history. Prints why
+ * and makes the job follow the new one; if it followed one on this host, a->follow has that plan,
+ * and the job is unchanged. db: path of the history. Prints why
  * it cannot. Returns an exit code. */
 int sw_plan_again(struct sw_plan_again *a, const struct sw_cli_common *common, const char *db,
                   struct sw_job_options *job);

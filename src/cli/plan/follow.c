@@ -27,6 +27,24 @@ bool sw_plan_is_asked(const struct sw_job_options *job)
     return asked;
 }
 
+void sw_plan_keep_exact(struct sw_plan_model *m)
+{
+    const struct sw_recipe *recipe = sw_job_recipe(m->trainer.job);
+    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
+    struct sw_search_limits *l = &m->constraints.limits;
+
+    if (!conf->repeat_exact)
+        return;
+
+    for (int i = 0; i < m->net->count; i++)
+        if (m->constraints.keys.partition[i] < 0)
+            m->constraints.keys.partition[i] = SW_PARTITION_ROWS;
+    if (l->net_comm == SW_EXCHANGE_AUTO)
+        l->net_comm = SW_EXCHANGE_PS;
+    if (l->most_workers == 0 || l->most_workers > (int)conf->virtual_workers)
+        l->most_workers = (int)conf->virtual_workers;
+}
+
 static int add_sets(struct sw_plan_follow *f, struct sw_job_options *job, struct sw_err *err)
 {
     const int count = job->set_count + f->texts.count;
@@ -48,7 +66,6 @@ static void write_plan(struct sw_plan_follow *f, const struct sw_planned *p,
     struct sw_json_writer w;
 
     sw_planned_print_brief(&f->text, p);
-    f->predicted_ms = p->best.time.step_s * 1000;
 
     sw_json_begin(&w, &f->json);
     sw_json_open_object(&w, NULL);
@@ -87,8 +104,10 @@ int sw_plan_follow(struct sw_plan_follow *f, const struct sw_cli_common *common,
     struct sw_err err;
 
     int rc = sw_plan_model_open(&m, common, job, &target, &err);
-    if (rc == SW_OK)
+    if (rc == SW_OK) {
+        sw_plan_keep_exact(&m);
         rc = make(f, &m, job, &err);
+    }
 
     const int code = rc == SW_OK ? SW_EXIT_DONE : sw_trainer_refuse(&m.trainer, rc, &err);
     sw_plan_model_fini(&m);

@@ -12,12 +12,15 @@ struct sw_plan_follow {
     const char **sets;    /* owned: the job's and those of the plan */
     struct sw_bytes text; /* the plan in a few lines */
     struct sw_bytes json; /* the whole plan */
-    double predicted_ms;  /* of a step */
+    bool is_recorded;     /* the history has the plan already */
 };
 
 /* Does the recipe of a job ask for a plan, by partition, framework or workers_per_group = auto?
  * false also for a recipe with errors, which opening the job reports. */
 bool sw_plan_is_asked(const struct sw_job_options *job);
+
+/* Leaves only plans that have the bits of `repeat_exact`, if the recipe asks for these. */
+void sw_plan_keep_exact(struct sw_plan_model *m);
 
 /* Plans, and adds the settings of the plan to job->sets. Prints why it cannot. Returns an exit
  * code. */

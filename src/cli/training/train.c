@@ -5,8 +5,9 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "cli/history/runs.h"
-#include "cli/plan/follow.h"
+#include "cli/plan/replan.h"
 #include "plan/conf.h"
+#include "recipe/job.h"
 #include "recipe/recipe.h"
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@ struct training {
     const struct sw_train_args *args;
     struct sw_trainer trainer;
     struct sw_job_on_hosts hosts;
+    struct sw_replanner replanner;
     /* Of the segment that has ended: */
     int64_t run_id, restarts; /* restarts: at most so many */
     char *db;                 /* owned: the history of the run */
@@ -89,15 +91,28 @@ static void note_end(struct training *s)
     s->hosts.db = NULL;
 }
 
-/* Tells a run its plan; after a restart the history has it already. */
+/* Tells a run its plan; after a restart the history has it already, and it is that of other
+ * hosts. */
 static int follow_plan(struct training *s, struct sw_err *err)
 {
     const struct sw_plan_follow *plan = s->args->plan;
+    const struct sw_recipe *recipe = sw_job_recipe(s->trainer.job);
+    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
+    int rc = SW_OK;
 
-    if (!plan || plan->json.length == 0 || s->restart > 0)
-        return SW_OK;
-    s->trainer.report.predicted_ms = plan->predicted_ms;
-    return sw_job_follow_plan(s->trainer.job, sw_bytes_text(&plan->json), plan->predicted_ms, err);
+    if (plan && plan->json.length > 0 && s->restart == 0)
+        rc = sw_replanner_begin(&s->replanner, plan, s->trainer.job, err);
+    s->trainer.report.predicted_ms = sw_job_predicted_ms(s->trainer.job);
+    if (rc == SW_OK && conf->replan && (!(s->trainer.report.predicted_ms > 0) || s->trainer.launch))
+        sw_cli_message(
+            "warning: job.replan has no effect: the run follows no plan on one host; use "
+            "run --plan or job.partition = auto");
+    return rc;
+}
+
+static void on_replan(void *user, struct sw_job *job)
+{
+    sw_replanner_switch(user, job);
 }
 
 /* Trains the job on the hosts of `o`; returns the exit code. */
@@ -225,6 +240,7 @@ static int restart(struct training *s, const struct sw_job_options *first)
 static void fini(struct training *s)
 {
     sw_trainer_fini(&s->trainer);
+    sw_replanner_fini(&s->replanner);
     sw_bytes_fini(&s->gone);
     sw_bytes_fini(&s->left);
     sw_bytes_fini(&s->targets);
@@ -241,6 +257,10 @@ int sw_train(const struct sw_train_args *args, struct sw_job_options *job,
     int rc = sw_trainer_init(&s.trainer, args->common, &err);
     s.trainer.goes_on = may_restart;
     s.trainer.goes_on_user = &s;
+    s.trainer.on_replan = on_replan;
+    s.trainer.replan_user = &s.replanner;
+    s.replanner.common = args->common;
+    s.replanner.oversubscribe = job->oversubscribe;
     sw_live_view_report(args->live_view, &s.trainer.report);
     sw_trainer_reserve(&s.trainer, job, args->when_free);
 

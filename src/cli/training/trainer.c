@@ -274,6 +274,8 @@ static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
     sw_bytes_clear(&t->messages);
     if (t->launch)
         sw_launch_reopen(t->launch);
+    if (sw_job_replans(t->job) && t->on_replan)
+        t->on_replan(t->replan_user, t->job);
 
     int rc = sw_job_next(&t->job, &t->messages, err);
     signalled_job = t->job;
@@ -283,6 +285,8 @@ static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)
     }
 
     t->report.plan = sw_job_plan(t->job);
+    if (sw_job_predicted_ms(t->job) > 0)
+        t->report.predicted_ms = sw_job_predicted_ms(t->job);
     return sw_job_run(t->job, observe, t, stuck, err);
 }
 

@@ -22,6 +22,10 @@ struct sw_trainer {
      * does not. Called when a job has ended with the loss of a host. */
     bool (*goes_on)(void *user, const struct sw_job *job);
     void *goes_on_user;
+    /* The job has ended to go on under another plan: gives the plan to the next one
+     * (sw_job_replan). NULL: there is none. */
+    void (*on_replan)(void *user, struct sw_job *job);
+    void *replan_user;
 };
 
 /* Free with sw_trainer_fini also after an error. Errors: SW_ERR_NOMEM. */
