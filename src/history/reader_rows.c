@@ -21,10 +21,11 @@ static const struct {
          "SELECT step, worker, staleness, read_ms, decode_ms, h2d_ms, forward_ms, backward_ms,"
          " update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms FROM step_time"
          " WHERE run_id = ?1 AND step > ?2 ORDER BY step, worker"},
-    [SW_ROWS_LAYER] =
-        {"Mrr", "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
-                " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b FROM layer_time"
-                " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC"},
+    [SW_ROWS_LAYER] = {"Mrrr",
+                       "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
+                       " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b,"
+                       " max(coalesce(forward_ms, 0) + coalesce(backward_ms, 0)) FROM layer_time"
+                       " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC"},
     [SW_ROWS_TRAFFIC] =
         {"SSKrrr",
          "SELECT from_unit, to_unit, kind, sum(bytes) * 1.0 / count(*), total(ms) / count(*), NULL"
@@ -38,6 +39,8 @@ static const struct {
          "  ORDER BY r.step DESC LIMIT 1)"
          " FROM link_traffic t WHERE run_id = ?1 AND step > ?2 AND kind = 'net'"
          " GROUP BY from_unit, to_unit ORDER BY from_unit, to_unit"},
+    [SW_ROWS_PLAN_TEXT] = {"trr", "SELECT json, predicted_ms, measured_ms FROM plans"
+                                  " WHERE run_id = ?1 ORDER BY rowid DESC LIMIT 1"},
     [SW_ROWS_PLACEMENT] =
         {"SSMLn", "SELECT unit, device, cores, reason, numa FROM placement"
                   " WHERE run_id = ?1 ORDER BY instr(unit, '/') > 0,"

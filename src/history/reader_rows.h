@@ -35,6 +35,11 @@ struct sw_run_plan {
     const char *part; /* "step"; of a plan that was replaced, "until step 200" */
     double predicted_ms, measured_ms;
 };
+/* The newest plan of a run as it was stored; see struct sw_run_plan. */
+struct sw_run_plan_text {
+    const char *json; /* recipes/planning.md documents its keys; not checked */
+    double predicted_ms, measured_ms;
+};
 struct sw_run_series {
     int64_t id;
     const char *split, *name;
@@ -45,7 +50,8 @@ struct sw_run_point {
 };
 struct sw_run_layer {
     char name[64];
-    double forward_ms, backward_ms;
+    double forward_ms, backward_ms; /* means over workers, weighted by what each measured */
+    double slowest_ms;              /* of the worker that took longest, forward and backward */
 };
 struct sw_run_traffic {
     char from[32], to[32], kind[16];
@@ -94,9 +100,10 @@ enum sw_rows_kind {
     SW_ROWS_SERIES,    /* train first, then by split and name */
     SW_ROWS_POINT,     /* after < step <= upto, in order */
     SW_ROWS_STEP_TIME, /* struct sw_step_time: step > after, by step and worker */
-    SW_ROWS_LAYER,     /* means over workers, weighted by what each measured; the slowest first */
+    SW_ROWS_LAYER,     /* by the mean of forward and backward, the slowest first */
     SW_ROWS_TRAFFIC,   /* means per step over steps > after, per link; the most bytes first */
     SW_ROWS_NET, /* struct sw_run_traffic between hosts, means per row: bytes / ms is a rate */
+    SW_ROWS_PLAN_TEXT, /* at most one */
     SW_ROWS_PLACEMENT,
     SW_ROWS_EVENT,      /* row > after, at most the newest upto rows, in order */
     SW_ROWS_LAST_EVENT, /* struct sw_run_event, texts or NULL: at most the newest upto rows, the

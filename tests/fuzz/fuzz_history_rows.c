@@ -209,6 +209,7 @@ static void read_texts(int64_t id)
     struct sw_run_metric m;
     struct sw_run_time time;
     struct sw_run_tag tag;
+    struct sw_run_plan_text plan;
 
     struct sw_rows rows = sw_rows_begin(&reader, SW_ROWS_SERIES, id, 0, 0, &err);
     while (sw_rows_next(&rows, &s)) {
@@ -221,6 +222,11 @@ static void read_texts(int64_t id)
     rows = sw_rows_begin(&reader, SW_ROWS_LAYER, id, 0, 0, &err);
     while (sw_rows_next(&rows, &l))
         touch(l.name);
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_PLAN_TEXT, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &plan))
+        touch(plan.json);
     judge(sw_rows_end(&rows), &err);
 
     rows = sw_rows_begin(&reader, SW_ROWS_TRAFFIC, id, -1, 0, &err);
