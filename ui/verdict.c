@@ -102,6 +102,28 @@ static double add_row(struct sw_ledger *l, const struct sw_step_time *row)
     return sum(ms);
 }
 
+/* Sets the medians of a worker from its rows, at most SW_LEDGER_STEPS of them. */
+static void find_medians(struct sw_ledger_worker *w, const struct sw_step_time *rows, int count)
+{
+    double values[SW_STEP_PHASES][SW_LEDGER_STEPS], ms[SW_STEP_PHASES];
+    int steps = 0;
+
+    for (int i = 0; i < count && steps < SW_LEDGER_STEPS; i++) {
+        if (rows[i].worker != w->worker)
+            continue;
+
+        phases_of(&rows[i], ms);
+        for (int p = 0; p < SW_STEP_PHASES; p++)
+            values[p][steps] = ms[p];
+        steps++;
+    }
+
+    for (int p = 0; p < SW_STEP_PHASES && steps > 0; p++) {
+        qsort(values[p], (size_t)steps, sizeof *values[p], by_size);
+        w->median_ms[p] = values[p][steps / 2];
+    }
+}
+
 void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int count)
 {
     double longest[SW_LEDGER_STEPS], all = 0;
@@ -124,6 +146,7 @@ void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int co
         for (int p = 0; p < SW_STEP_PHASES; p++)
             l->worker[w].ms[p] /= (double)l->worker[w].steps;
         l->worker[w].hidden_ms /= (double)l->worker[w].steps;
+        find_medians(&l->worker[w], rows, count);
     }
 
     if (steps == 0)

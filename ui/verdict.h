@@ -27,11 +27,12 @@ char sw_step_phase_letter(enum sw_step_phase p); /* in bars and legends */
 
 enum { SW_LEDGER_WORKERS = 64, SW_LEDGER_STEPS = 512 };
 
-/* Mean times of the newest steps. */
+/* Times of the newest steps: means, unless a name says otherwise. */
 struct sw_ledger_worker {
     int worker;
     int64_t steps;
     double ms[SW_STEP_PHASES];
+    double median_ms[SW_STEP_PHASES];
     double hidden_ms;
     int staleness; /* the largest */
 };

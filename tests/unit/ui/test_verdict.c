@@ -280,6 +280,27 @@ static void worker_that_waits_least_is_named(void **state)
     assert_bottleneck(&s, SW_BOUND_GROUPS, "worker0.1 least");
 }
 
+/* One step in three is slow, which the means show and the medians do not. */
+static void medians_are_without_outliers(void **state)
+{
+    struct sw_step_time rows[2 * STEPS];
+    struct sw_ledger l;
+
+    for (int i = 0; i < 2 * STEPS; i++) {
+        rows[i] = healthy(i % 2);
+        rows[i].step = 1 + i / 2;
+        rows[i].forward_ms = i / 2 % 3 ? 20 : 200;
+        rows[i].update_ms = i % 2 ? 7 : 2;
+    }
+    sw_ledger_make(&l, rows, 2 * STEPS);
+
+    assert_true(l.worker[1].ms[SW_STEP_FORWARD] > 70);
+    for (int w = 0; w < 2; w++)
+        assert_true(l.worker[w].median_ms[SW_STEP_FORWARD] == 20);
+    assert_true(l.worker[0].median_ms[SW_STEP_UPDATE] == 2);
+    assert_true(l.worker[1].median_ms[SW_STEP_UPDATE] == 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +316,7 @@ int main(void)
         cmocka_unit_test(surplus_servers_are_named),
         cmocka_unit_test(updates_groups_and_overhead_are_named),
         cmocka_unit_test(ledger_fractions_sum_to_one),
+        cmocka_unit_test(medians_are_without_outliers),
         cmocka_unit_test(every_bottleneck_says_what_to_do),
         cmocka_unit_test(slow_worker_has_the_name_of_its_group),
         cmocka_unit_test(worker_that_waits_least_is_named),
