@@ -120,6 +120,7 @@ static void reset_rows(struct sw_feed *f)
     f->last_event = 0;
     f->last_checkpoint = -1;
     f->segments = 0;
+    f->plan_hash = 0;
     f->slow_ns = f->new_ns = 0;
     f->tail_at = 0;
     f->part[0] = 0;

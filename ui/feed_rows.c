@@ -3,9 +3,11 @@
  * when; ui/feed_private.h declares the functions. */
 #include "ui/feed_private.h"
 
+#include "base/hash.h"
 #include "base/os.h"
 #include "base/text.h"
 #include <math.h>
+#include <string.h>
 
 enum {
     STEPS = 200,     /* steps of the time breakdown, with few workers */
@@ -157,6 +159,28 @@ static void read_times(struct sw_feed *f, struct sw_ui_model *m, int64_t newest)
         read_net(f, m, newest);
 }
 
+/* The newest plan: it has no more rows than one, and its text is parsed only when it changes. */
+static void read_plan(struct sw_feed *f, struct sw_ui_model *m)
+{
+    struct sw_err ignored;
+    struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_PLAN_TEXT, f->run_id, 0, 0, &ignored);
+    struct sw_run_plan_text row;
+
+    if (sw_rows_next(&rows, &row)) {
+        const uint64_t hash = sw_hash_bytes64(row.json, strlen(row.json));
+
+        /* A text that is not a plan still has the times of its row. */
+        if ((!m->plan.known || hash != f->plan_hash) &&
+            sw_ui_plan_read(&m->plan, &row, SW_UI_LAYERS, &ignored) != SW_ERR_NOMEM)
+            f->plan_hash = hash;
+        m->plan.step_ms = row.predicted_ms;
+        m->plan.mean_ms = row.measured_ms;
+    }
+
+    int rc = sw_rows_end(&rows);
+    (void)rc; /* what cannot be read now is read the next time */
+}
+
 static void read_placements(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
@@ -273,6 +297,7 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
         read_times(f, m, newest);
 
     m->layer_count = read_rows(f, SW_ROWS_LAYER, 0, m->layers, sizeof *m->layers, SW_UI_LAYERS);
+    read_plan(f, m);
     m->device_count =
         read_rows(f, SW_ROWS_HARDWARE, 0, m->devices, sizeof *m->devices, SW_UI_DEVICES);
     if (m->placement_count == 0)

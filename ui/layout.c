@@ -17,12 +17,17 @@ static const struct plan plans[] = {
     {200,
      3,
      {42, 30, 0},
-     {{"curves", "events"}, {"throughput", "workers", "data"}, {"layers", "machine", "runs"}}},
+     {{"curves", "events"},
+      {"throughput", "workers", "plan", "data"},
+      {"layers", "machine", "runs"}}},
     {120,
      2,
      {58, 0},
-     {{"curves", "workers", "events"}, {"throughput", "layers", "data", "machine"}}},
-    {0, 1, {0}, {{"curves", "throughput", "workers", "events", "layers", "machine", "data"}}},
+     {{"curves", "workers", "events"}, {"throughput", "plan", "layers", "data", "machine"}}},
+    {0,
+     1,
+     {0},
+     {{"curves", "throughput", "workers", "events", "plan", "layers", "machine", "data"}}},
 };
 
 static const struct plan *plan_for(int w)
@@ -36,7 +41,7 @@ static const struct plan *plan_for(int w)
 static int want_h(const struct sw_panel *p, const struct sw_ui_model *m, int w)
 {
     int h = p->want_h(m, w - FRAME);
-    return (h > p->min_h ? h : p->min_h) + FRAME;
+    return h == 0 ? 0 : (h > p->min_h ? h : p->min_h) + FRAME;
 }
 
 /* One column: its panels and the number of lines of each (0: left out). */
@@ -63,7 +68,7 @@ static void reserve_minimums(struct column *k, int room)
         for (int i = 0; i < k->count; i++) {
             int min = k->panel[i]->min_h + FRAME;
 
-            if (k->panel[i]->rank != rank)
+            if (k->panel[i]->rank != rank || k->want[i] == 0)
                 continue;
 
             if (rank < ESSENTIAL ? used(k) + min <= room : wanted + min <= room)

@@ -187,6 +187,7 @@ void sw_ui_model_clear(struct sw_ui_model *m)
 {
     sw_ui_series_fini(m->series, &m->series_count);
     sw_ui_series_fini(m->overlay, &m->overlay_count);
+    sw_ui_plan_fini(&m->plan);
     sw_free(m->threads);
     sw_free(m->placements);
     m->threads = NULL;

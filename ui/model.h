@@ -7,6 +7,7 @@
 #include "history/history.h"
 #include "history/reader_rows.h"
 #include "history/snapshot.h"
+#include "ui/plan.h"
 #include "ui/trail.h"
 #include "ui/verdict.h"
 
@@ -134,6 +135,7 @@ struct sw_ui_model {
     struct sw_ledger ledger;
     struct sw_run_layer layers[SW_UI_LAYERS];
     int layer_count;
+    struct sw_ui_plan plan;
     struct sw_run_traffic links[SW_UI_LINKS];
     int link_count;
     struct sw_run_hardware devices[SW_UI_DEVICES];

@@ -8,7 +8,7 @@
 #include "ui/screen.h"
 #include <math.h>
 
-enum { MIN_W = 60, HEIGHT = 44 };
+enum { MIN_W = 60, HEIGHT = 44, PLAN_HEIGHT = 18 };
 
 int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, struct sw_bytes *out,
                  struct sw_err *err)
@@ -18,7 +18,8 @@ int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, str
 
     v.focus = 0;
 
-    int rc = sw_canvas_begin(&c, w < MIN_W ? MIN_W : w, HEIGHT, caps, err);
+    int h = HEIGHT + (m->plan.known ? PLAN_HEIGHT : 0);
+    int rc = sw_canvas_begin(&c, w < MIN_W ? MIN_W : w, h, caps, err);
     if (rc != SW_OK)
         return rc;
 
@@ -76,6 +77,54 @@ static void put_time(struct sw_json_writer *w, const struct sw_ui_model *m)
     sw_json_string(w, "bound", sw_bound_name(v.bound));
     sw_json_string(w, "verdict", v.text);
     sw_json_string(w, "advice", *v.advice ? v.advice : NULL);
+}
+
+static void put_layers_of_plan(struct sw_json_writer *w, const struct sw_ui_model *m)
+{
+    sw_json_open_array(w, "layers");
+
+    for (int i = 0; i < m->plan.layer_count; i++) {
+        const struct sw_ui_plan_layer *l = &m->plan.layers[i];
+
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "name", l->name);
+        sw_json_real(w, "predicted_ms", l->compute_ms);
+        sw_json_real(w, "measured_ms", sw_ui_plan_layer_ms(l->name, m->layers, m->layer_count));
+        sw_json_close_object(w);
+    }
+
+    sw_json_close_array(w);
+}
+
+/* As `history show` prints it, with recent times, which the plan panel shows. */
+static void put_plan(struct sw_json_writer *w, const struct sw_ui_model *m)
+{
+    const struct sw_ui_plan_measured got =
+        sw_ui_plan_measure(&m->plan, &m->ledger, m->layers, m->layer_count);
+
+    if (!m->plan.known) {
+        sw_json_string(w, "plan", NULL);
+        return;
+    }
+
+    sw_json_open_object(w, "plan");
+    sw_json_string(w, "shape", m->plan.shape);
+    sw_json_real(w, "predicted_ms", m->plan.step_ms);
+    sw_json_real(w, "measured_ms", m->plan.mean_ms);
+    sw_json_real(w, "recent_ms", got.step_ms);
+
+    sw_json_open_array(w, "parts");
+    for (int i = 0; i < SW_UI_PLAN_PARTS; i++) {
+        sw_json_open_object(w, NULL);
+        sw_json_string(w, "part", sw_ui_plan_part_name((enum sw_ui_plan_part)i));
+        sw_json_real(w, "predicted_ms", m->plan.part_ms[i]);
+        sw_json_real(w, "recent_ms", got.part_ms[i]);
+        sw_json_close_object(w);
+    }
+    sw_json_close_array(w);
+
+    put_layers_of_plan(w, m);
+    sw_json_close_object(w);
 }
 
 static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
@@ -139,6 +188,7 @@ void sw_once_json(const struct sw_ui_model *m, struct sw_bytes *out)
                    *sw_resume_hint(hint, m->run.id, m->run.status, m->checkpoint_step) ? hint
                                                                                        : NULL);
     put_time(&w, m);
+    put_plan(&w, m);
     put_metrics(&w, m);
     put_hosts(&w, m);
     put_units(&w, m);

@@ -17,7 +17,8 @@ struct sw_panel {
     int good_h; /* lines that it gets before any panel of a higher rank gets more than its minimum
                  */
     int grow;   /* weight in the distribution of remaining lines */
-    /* The preferred number of lines inside the frame at that width. */
+    /* The preferred number of lines inside the frame at that width; 0: it has nothing to show, and
+     * only fills the whole screen. */
     int (*want_h)(const struct sw_ui_model *m, int w);
     void (*draw)(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
                  const struct sw_ui_view *v);

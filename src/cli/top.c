@@ -168,9 +168,9 @@ const struct sw_verb sw_verb_top = {
     .usage = "[OPTION]... [RUN]\n[OPTION]... USER@HOST[:RUN]",
     .about =
         "Shows a running or finished run: curves, throughput and its bottleneck, workers,\n"
-        "machine, layers, data, events. RUN is an id, a unique prefix, a name, or @last; default:\n"
-        "the newest running run, else the newest run. `q` quits and never stops a training; `?`\n"
-        "shows all keys. Any number of viewers may watch a run.\n\n"
+        "machine, layers, data, events, plan. RUN is an id, a unique prefix, a name, or @last;\n"
+        "default: the newest running run, else the newest run. `q` quits and never stops a\n"
+        "training; `?` shows all keys. Any number of viewers may watch a run.\n\n"
         "With USER@HOST it runs `singa-ws top` on that host over ssh.",
     .more = "If stdout is not a terminal, it prints a text snapshot as with --once.",
     .takes = SW_CLI_DB | SW_CLI_JSON,

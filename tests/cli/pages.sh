@@ -61,7 +61,7 @@ has err 'before Ctrl-C'
 sed -n 's/^| \(`.*`\) | .*/\1/p' "$SW_SOURCE_DIR/recipes/tasks/dashboard.md" | grep -o '`[^`]*`' | tr -d '`' >keys
 [ "$(wc -l <keys)" -ge 15 ] || fail 'dashboard.md has no keys'
 while read -r key; do
-    sed -n 's/^    {"\([^"]*\)", .*/ \1 /p' "$SW_SOURCE_DIR/ui/panels/help.c" | sed 's/ 1 to 8 / 1 8 /' |
+    sed -n 's/^    {"\([^"]*\)", .*/ \1 /p' "$SW_SOURCE_DIR/ui/panels/help.c" | sed 's/ 1 to 9 / 1 9 /' |
         grep -qF -- " $key " || fail "dashboard.md names the key $key, and the help does not"
 done <keys
 exit 0

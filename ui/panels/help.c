@@ -9,7 +9,7 @@ struct row {
 static const struct row rows[] = {
     {"q F10 Ctrl-C", "quit; training continues"},
     {"? h F1", "this help"},
-    {"1 to 8", "go to a panel; the same number again: the whole screen"},
+    {"1 to 9", "go to a panel; the same number again: the whole screen"},
     {"Enter 0", "whole screen on or off; all panels"},
     {"Tab Shift-Tab", "next, previous panel"},
     {"Up Down k j", "scroll by a line"},
@@ -36,7 +36,7 @@ static const struct row rows[] = {
                           "communication, wait, rest of a step"},
     {NULL, NULL},
 };
-enum { ROWS = sizeof rows / sizeof *rows, PANELS = 8, KEYS_W = 19 };
+enum { ROWS = sizeof rows / sizeof *rows, PANELS = 9, KEYS_W = 19 };
 
 static struct row row_of(int i)
 {

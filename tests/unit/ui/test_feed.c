@@ -270,6 +270,55 @@ static void run_is_selected_by_name_or_newest_running(void **state)
     model_free(m);
 }
 
+static double plan_part(const struct sw_ui_model *m, enum sw_ui_plan_part part)
+{
+    return m->plan.part_ms[part];
+}
+
+/* The newest plan of the selected run, also when it is replaced while the run trains. */
+static void newest_plan_of_the_run_is_read(void **state)
+{
+    static const char first[] =
+        "{\"framework\":\"allreduce\",\"worker_groups\":1,\"workers_per_group\":2,"
+        "\"compute_ms\":30,\"layers\":[{\"name\":\"fc1\",\"partition\":\"0\",\"compute_ms\":12}]}";
+    struct sw_err err;
+    struct job other = job_begin("unplanned");
+    finish(other.h, SW_RUN_DONE);
+    struct job j = job_begin("planned");
+    struct sw_ui_model *m = model_new();
+
+    sw_history_plan(j.h, first, 40, NULL);
+    sw_history_layer_time(j.h, "fc1", 0, 4, 6, 10);
+    sw_history_layer_time(j.h, "fc1", 1, 8, 12, 10);
+    for (int64_t step = 1; step <= 20; step++)
+        job_step(&j, step);
+    struct sw_feed *f = feed_of("planned", m);
+    sw_feed_refresh(f, m, SW_FEED_ALL);
+    assert_true(m->plan.known && m->plan.step_ms == 40 && isnan(m->plan.mean_ms));
+    assert_string_equal(m->plan.shape, "allreduce, 1 group of 2 workers");
+    assert_true(plan_part(m, SW_UI_PLAN_COMPUTE) == 30 && isnan(plan_part(m, SW_UI_PLAN_WAIT)));
+    assert_true(sw_ui_plan_layer_ms("fc1", m->layers, m->layer_count) == 20);
+    assert_true(m->layers[0].forward_ms == 6 && m->layers[0].backward_ms == 9);
+
+    sw_history_plan(j.h, "{\"compute_ms\":50,\"layers\":[]}", 55, NULL);
+    sw_history_plan_measured(j.h, 61);
+    assert_true(sw_history_flush(j.h, 5000));
+    sleep_ms(1050);
+    sw_feed_refresh(f, m, SW_FEED_ALL);
+    assert_true(m->plan.step_ms == 55 && m->plan.mean_ms == 61 && m->plan.layer_count == 0);
+    assert_true(plan_part(m, SW_UI_PLAN_COMPUTE) == 50);
+
+    ok(sw_feed_choose(f, "unplanned", m, &err), &err);
+    sw_feed_refresh(f, m, SW_FEED_ALL);
+    assert_false(m->plan.known);
+    ok(sw_feed_choose(f, "planned", m, &err), &err);
+    sw_feed_refresh(f, m, SW_FEED_ALL);
+    assert_true(m->plan.known && plan_part(m, SW_UI_PLAN_COMPUTE) == 50);
+    sw_feed_free(f);
+    finish(j.h, SW_RUN_DONE);
+    model_free(m);
+}
+
 static void output_lines_become_events(void **state)
 {
     struct job j = job_begin("loud");
@@ -302,6 +351,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(resume_removes_superseded_points, home_begin, home_end),
         cmocka_unit_test_setup_teardown(run_is_selected_by_name_or_newest_running, home_begin,
                                         home_end),
+        cmocka_unit_test_setup_teardown(newest_plan_of_the_run_is_read, home_begin, home_end),
         cmocka_unit_test_setup_teardown(output_lines_become_events, home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,21 @@ static void each_maximized_panel_matches_its_golden_file(void **state)
     unstage(m);
 }
 
+/* The only panel that the overview has for some runs alone. */
+static void plan_matches_golden_files(void **state)
+{
+    struct sw_ui_model *m = stage();
+    struct sw_ui_view v = view_of_a_beginner();
+    stage_plan(m);
+    golden("plan-120x40", m, &v, 120, 40, utf8);
+    v.focus = 9;
+    v.maximized = true;
+    golden("plan-80x24", m, &v, 80, 24, utf8);
+    golden("plan-80x24-mono", m, &v, 80, 24, mono);
+    golden("plan-50x12", m, &v, 50, 12, ascii);
+    unstage(m);
+}
+
 static void help_confirmation_and_filter_match_golden_files(void **state)
 {
     struct sw_ui_model *m = stage();
@@ -354,9 +369,10 @@ static void any_screen_size_is_drawn(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
+    stage_plan(m);
     for (int w = 0; w < 210; w += w < 60 ? 3 : 29)
         for (int h = 0; h < 60; h += h < 20 ? 1 : 7)
-            for (int number = 0; number <= 8; number += 4) {
+            for (int number = 0; number <= 9; number += number == 8 ? 1 : 4) {
                 struct sw_canvas c;
                 v.focus = number;
                 v.maximized = number > 0;
@@ -380,6 +396,7 @@ static void make_odd(struct sw_ui_model *m, double a, double b)
     for (int i = 0; i < m->layer_count; i++) {
         m->layers[i].forward_ms = a;
         m->layers[i].backward_ms = b;
+        m->layers[i].slowest_ms = a;
     }
     for (int i = 0; i < m->device_count; i++)
         m->devices[i] = (struct sw_run_hardware){"gpu", a, b, a, b, a, b};
@@ -387,7 +404,11 @@ static void make_odd(struct sw_ui_model *m, double a, double b)
         m->links[i].bytes_per_step = m->links[i].ms_per_step = a;
     for (int i = 0; i < m->ledger.worker_count; i++)
         for (int p = 0; p < SW_STEP_PHASES; p++)
-            m->ledger.worker[i].ms[p] = p % 2 ? a : b;
+            m->ledger.worker[i].ms[p] = m->ledger.worker[i].median_ms[p] = p % 2 ? a : b;
+    for (int i = 0; i < m->plan.layer_count; i++)
+        m->plan.layers[i].compute_ms = i % 2 ? a : b;
+    m->plan.step_ms = m->plan.part_ms[SW_UI_PLAN_WAIT] = b;
+    m->plan.mean_ms = m->plan.part_ms[SW_UI_PLAN_COMPUTE] = a;
     m->ledger.step_ms = m->ledger.p50_ms = m->ledger.p99_ms = a;
     m->rows[1].loss = m->rows[1].started_at = m->rows[0].loss = a;
     m->rows[1].ended_at = m->rows[1].accuracy = m->rows[0].started_at = b;
@@ -404,10 +425,11 @@ static void numbers_of_any_size_are_shown(void **state)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             struct sw_ui_model *m = stage();
             struct sw_canvas c;
+            stage_plan(m);
             make_odd(m, odd_values[i / ODD_VALUES], odd_values[i % ODD_VALUES]);
             v.log_y = i & 1;
             v.maximized = k == 2;
-            v.focus = v.maximized ? 1 + i % 8 : 1;
+            v.focus = v.maximized ? 1 + i % 9 : 1;
             draw(&c, m, &v, sizes[k][0], sizes[k][1], i & 2 ? utf8 : ascii);
             sw_canvas_fini(&c);
             unstage(m);
@@ -436,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_and_terminal_matches_its_golden_file),
         cmocka_unit_test(each_maximized_panel_matches_its_golden_file),
+        cmocka_unit_test(plan_matches_golden_files),
         cmocka_unit_test(help_confirmation_and_filter_match_golden_files),
         cmocka_unit_test(zoom_cursor_and_log_scale_match_a_golden_file),
         cmocka_unit_test(one_line_screen_shows_the_essentials),

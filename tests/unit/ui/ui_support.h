@@ -119,6 +119,7 @@ static inline void stage_times(struct sw_ui_model *m)
         snprintf(m->layers[i].name, sizeof m->layers[i].name, "%s", layers[i]);
         m->layers[i].forward_ms = 9.0 / (i + 1);
         m->layers[i].backward_ms = 15.0 / (i + 1);
+        m->layers[i].slowest_ms = 30.0 / (i + 1);
     }
     m->link_count = 2;
     m->links[0] = (struct sw_run_traffic){"worker0.0", "server0.0", "shared", 122e6, 0, NAN};
@@ -197,6 +198,28 @@ static inline struct sw_ui_model *stage(void)
     m->rows[2] =
         (struct sw_ui_row){126, 312, 10000, "lenet", SW_RUN_CRASHED, 1.2, NAN, 9e3, 1699980000, 0};
     return m;
+}
+
+/* A plan of the staged run: it is right about conv1 and wrong about fc6. */
+#define STAGED_PLAN                                                                                \
+    "{\"framework\":\"sandblaster\",\"consistency\":\"bsp\",\"worker_groups\":1,"                  \
+    "\"workers_per_group\":4,\"compute_ms\":94,\"params_ms\":3,\"activations_ms\":0,\"wait_ms\":"  \
+    "1,"                                                                                           \
+    "\"layers\":["                                                                                 \
+    "{\"name\":\"data\",\"partition\":\"0\",\"location\":null,\"comm\":null,\"compute_ms\":0},"    \
+    "{\"name\":\"conv1\",\"partition\":\"0\",\"location\":null,\"comm\":\"ps\",\"compute_ms\":10}" \
+    ","                                                                                            \
+    "{\"name\":\"conv2\",\"partition\":\"0\",\"location\":null,\"comm\":\"sfb\",\"compute_ms\":"   \
+    "28},"                                                                                         \
+    "{\"name\":\"fc6\",\"partition\":\"1in\",\"location\":null,\"comm\":null,\"compute_ms\":2.5}," \
+    "{\"name\":\"loss\",\"partition\":\"none\",\"location\":3,\"comm\":null,\"compute_ms\":0.1}]}"
+
+static inline void stage_plan(struct sw_ui_model *m)
+{
+    const struct sw_run_plan_text row = {STAGED_PLAN, 98, NAN};
+    struct sw_err err;
+
+    assert_int_equal(sw_ui_plan_read(&m->plan, &row, SW_UI_LAYERS, &err), SW_OK);
 }
 
 static inline void unstage(struct sw_ui_model *m)
