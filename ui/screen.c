@@ -132,19 +132,23 @@ static void sparkline(struct sw_canvas *c, int x, int y, int columns, const stru
 static int metric_lines(struct sw_canvas *c, int y, int end, const struct sw_ui_model *m)
 {
     static const struct {
-        const char *split, *name;
-    } wanted[] = {
-        {"train", "loss"}, {NULL, "loss"}, {NULL, "accuracy"}, {"train", "samples_per_s"}};
+        const char *split, *name, *title;
+    } wanted[] = {{"train", "loss", "loss"},
+                  {NULL, "loss", "loss"},
+                  {NULL, "accuracy", "accuracy"},
+                  {"train", "samples_per_s", "samples/s"}};
 
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted && y < end; i++) {
         const struct sw_ui_series *s = sw_ui_series_find(m, wanted[i].split, wanted[i].name);
+        bool varies = sw_str_eq(wanted[i].name, "samples_per_s"); /* much from step to step */
         char number[16];
 
         if (!s)
             continue;
 
-        int x = sw_canvas_printf(c, 0, y, c->w, SW_ROLE_TEXT, "%.5s %s", s->split, s->name);
-        sw_canvas_right(c, 0, y, 24, SW_ROLE_STRONG, sw_chart_number(number, sw_ui_newest(s)));
+        int x = sw_canvas_printf(c, 0, y, c->w, SW_ROLE_TEXT, "%.5s %s", s->split, wanted[i].title);
+        sw_canvas_right(c, 0, y, 24, SW_ROLE_STRONG,
+                        sw_chart_number(number, varies ? sw_ui_median(s) : sw_ui_newest(s)));
         x = x < 24 ? 25 : x + 1;
         sparkline(c, x, y, c->w - x, s);
         y++;
@@ -168,6 +172,12 @@ static void draw_small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
         sw_canvas_text(c, 0, y++, c->w, SW_ROLE_WARN, hint);
     else if (*bottleneck.advice && c->h - y >= 3)
         sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, bottleneck.advice);
+
+    char plan[48];
+    sw_ui_plan_verdict(plan, &m->plan, m->ledger.p50_ms);
+    if (*plan && c->h - y >= 3)
+        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, plan);
+
     if (c->h - y >= 2)
         sw_panel_named("workers")->draw(c, (struct sw_area){0, y, c->w, c->h - y}, m, v);
 }

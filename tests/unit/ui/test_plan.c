@@ -244,6 +244,7 @@ static void large_differences_are_marked_in_text(void **state)
     v.focus = 9;
     v.maximized = true;
     assert_true(shows(m, &v, 80, 24, "12 % slower than planned"));
+    assert_true(shows(m, &v, 49, 30, "12 % slower than planned")); /* without frames */
     assert_true(shows(m, &v, 80, 24, "+12 %   │"));
     assert_true(shows(m, &v, 80, 24, "+200 % ! │")); /* fc6 */
     assert_true(shows(m, &v, 80, 24, "0.0 %") == false && shows(m, &v, 80, 24, "+0 %   │"));
