@@ -54,7 +54,7 @@ static int clamp(int value, int most)
     return value < 0 ? 0 : value > most ? (most < 0 ? 0 : most) : value;
 }
 
-/* Lines that the focused panel shows at once. */
+/* Lines that a panel shows at once, below its titles. */
 static int page_of(const struct sw_layout *l, int number)
 {
     for (int i = 0; i < l->count; i++)
@@ -83,19 +83,21 @@ static bool is_move(int key, int page, int *by)
     return false;
 }
 
-/* Scrolls down for positive values; the offset of events counts from the newest, so its sign is
- * reversed. */
-static void scroll(struct sw_ui_view *v, const struct sw_ui_model *m, int number, int by)
+/* Scrolls down for positive values, until the last line is at the lower edge. The offset of events
+ * counts from the newest, so its sign is reversed. */
+static void scroll(struct sw_ui_view *v, const struct sw_ui_model *m, const struct sw_layout *l,
+                   int number, int by)
 {
     const struct sw_panel *p = sw_panel_numbered(number);
     if (!p || !p->lines)
         return;
 
-    int most = p->lines(m, v) - 1;
+    int lines = p->lines(m, v);
     if (number == RUNS)
-        v->selected = clamp(v->selected + by, most);
+        v->selected = clamp(v->selected + by, lines - 1);
     else
-        v->scroll[number] = clamp(v->scroll[number] + (number == EVENTS ? -by : by), most);
+        v->scroll[number] =
+            clamp(v->scroll[number] + (number == EVENTS ? -by : by), lines - page_of(l, number));
 }
 
 /* ---- Curves -----------------------------------------------------------------------------------
@@ -275,7 +277,7 @@ static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
     if (!is_move(key, page_of(l, v->focus), &by))
         return false;
 
-    scroll(v, m, v->focus, by);
+    scroll(v, m, l, v->focus, by);
     return true;
 }
 
@@ -371,7 +373,7 @@ enum sw_ui_action sw_ui_press(struct sw_ui_view *v, const struct sw_ui_model *m,
     if (in->key == SW_KEY_WHEEL_UP || in->key == SW_KEY_WHEEL_DOWN) {
         const struct sw_panel_area *at = sw_layout_at(&l, in->x, in->y);
         if (at)
-            scroll(v, m, at->panel->number, in->key == SW_KEY_WHEEL_UP ? -3 : 3);
+            scroll(v, m, &l, at->panel->number, in->key == SW_KEY_WHEEL_UP ? -3 : 3);
         return SW_ACT_NONE;
     }
 

@@ -21,6 +21,12 @@ static enum sw_ui_action press(struct hands *h, int key)
     return sw_ui_press(&h->v, h->m, &in, 80, 24);
 }
 
+static void press_at(struct hands *h, int key, int w, int height)
+{
+    struct sw_ui_input in = {.key = key};
+    assert_int_equal(sw_ui_press(&h->v, h->m, &in, w, height), SW_ACT_NONE);
+}
+
 static enum sw_ui_action at(struct hands *h, int key, int x, int y)
 {
     struct sw_ui_input in = {key, x, y};
@@ -103,10 +109,14 @@ static void scrolling_ends_at_both_ends(void **state)
     assert_int_equal(h.v.scroll[7], 0);
     press(&h, SW_KEY_DOWN);
     assert_int_equal(h.v.scroll[7], 0);
-    press(&h, '5');
+    press(&h, '5'); /* all layers are visible */
     press(&h, SW_KEY_PAGE_DOWN);
     press(&h, 'G');
-    assert_int_equal(h.v.scroll[5], h.m->layer_count - 1);
+    assert_int_equal(h.v.scroll[5], 0);
+    press_at(&h, 'G', 50, 12); /* six of them are */
+    assert_int_equal(h.v.scroll[5], h.m->layer_count - 6);
+    press_at(&h, SW_KEY_UP, 50, 12);
+    assert_int_equal(h.v.scroll[5], h.m->layer_count - 7);
     unstage(h.m);
 }
 
@@ -214,12 +224,6 @@ static bool help_shows(const struct hands *h, int w, int height, const char *wha
     bool found = strstr(sw_bytes_text(&text), what) != NULL;
     sw_bytes_fini(&text);
     return found;
-}
-
-static void press_at(struct hands *h, int key, int w, int height)
-{
-    struct sw_ui_input in = {.key = key};
-    assert_int_equal(sw_ui_press(&h->v, h->m, &in, w, height), SW_ACT_NONE);
 }
 
 /* By pages, lines and ends, also with letters and the wheel, on several screens. */

@@ -273,7 +273,7 @@ static void layers_of_the_plan_scroll_and_are_filtered(void **state)
         struct sw_ui_input in = {.key = 'j'};
         sw_ui_press(&v, m, &in, 50, 12);
     }
-    assert_int_equal(v.scroll[9], p->lines(m, &v) - 1);
+    assert_int_equal(v.scroll[9], p->lines(m, &v) - 6);
     assert_true(shows(m, &v, 50, 12, "predicted") && shows(m, &v, 50, 12, "data "));
 
     v.scroll[9] = 0;
