@@ -71,7 +71,7 @@ FAKE=$T PATH="$T/bin:$PATH" "$SW" top -- -x@y >"$T/far" 2>&1
 terminal one 100 30
 enter one "'$SW' top watched; echo left \$?"
 sees one '#1 watched +(running|evaluating)'
-sees one 'loss +train [0-9.]+'
+sees one 'loss +(A )?train [0-9.]+'
 sees one 'worker0.0'
 
 # Pause and continue; another terminal sees it, too.
