@@ -181,18 +181,25 @@ static void read_plan(struct sw_feed *f, struct sw_ui_model *m)
     (void)rc; /* what cannot be read now is read the next time */
 }
 
+/* A stage, a resume or another plan may have others. */
 static void read_placements(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_PLACEMENT, f->run_id, 0, 0, &ignored);
-    struct sw_run_placement u, *to;
+    struct sw_run_placement u, *to, *all = NULL;
+    int count = 0;
 
-    while (sw_rows_next(&rows, &u) &&
-           (to = sw_array_add(&m->placements, &m->placement_count, sizeof *to)))
+    while (sw_rows_next(&rows, &u) && (to = sw_array_add(&all, &count, sizeof *to)))
         *to = u;
 
-    if (sw_rows_end(&rows) != SW_OK)
-        m->placement_count = 0;
+    if (sw_rows_end(&rows) != SW_OK) {
+        sw_free(all);
+        return;
+    }
+
+    sw_free(m->placements);
+    m->placements = all;
+    m->placement_count = count;
 }
 
 static enum sw_log_level level_of(const char *name)
@@ -300,8 +307,7 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
     read_plan(f, m);
     m->device_count =
         read_rows(f, SW_ROWS_HARDWARE, 0, m->devices, sizeof *m->devices, SW_UI_DEVICES);
-    if (m->placement_count == 0)
-        read_placements(f, m);
+    read_placements(f, m);
     sw_ui_update_hosts(m);
     read_checkpoints(f, m);
 }

@@ -270,6 +270,34 @@ static void run_is_selected_by_name_or_newest_running(void **state)
     model_free(m);
 }
 
+/* A stage or another plan has other roles, while the run trains. */
+static void new_placements_replace_old_ones(void **state)
+{
+    struct job j = job_begin("moving");
+    struct sw_ui_model *m = model_new();
+    sw_history_placement(j.h, "worker0.0", "cpu", 0, "0-1", "all cores");
+    sw_history_placement(j.h, "server0.0", "cpu", 0, "0-1", "all cores");
+    job_step(&j, 10);
+    struct sw_feed *f = feed_of("moving", m);
+    sw_feed_refresh(f, m, SW_FEED_ALL);
+    assert_int_equal(m->placement_count, 2);
+
+    sw_history_placement_removed(j.h);
+    for (int i = 0; i < 3; i++) {
+        char role[32];
+        snprintf(role, sizeof role, "worker0.%d", i);
+        sw_history_placement(j.h, role, "cpu", 0, "0", "one core");
+    }
+    assert_true(sw_history_flush(j.h, 5000));
+    sleep_ms(1050);
+    sw_feed_refresh(f, m, SW_FEED_ALL);
+    assert_int_equal(m->placement_count, 3);
+    assert_string_equal(m->placements[2].unit, "worker0.2");
+    sw_feed_free(f);
+    finish(j.h, SW_RUN_DONE);
+    model_free(m);
+}
+
 static double plan_part(const struct sw_ui_model *m, enum sw_ui_plan_part part)
 {
     return m->plan.part_ms[part];
@@ -351,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(resume_removes_superseded_points, home_begin, home_end),
         cmocka_unit_test_setup_teardown(run_is_selected_by_name_or_newest_running, home_begin,
                                         home_end),
+        cmocka_unit_test_setup_teardown(new_placements_replace_old_ones, home_begin, home_end),
         cmocka_unit_test_setup_teardown(newest_plan_of_the_run_is_read, home_begin, home_end),
         cmocka_unit_test_setup_teardown(output_lines_become_events, home_begin, home_end),
     };
