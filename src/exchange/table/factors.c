@@ -10,12 +10,24 @@
 #include "device/op.h"
 #include "kernels/ops/rebuild.h"
 
+/* Updates of exchanged factors are counted by one table, and have one order (reduce/factors.h). */
+static int check_exchanged(const struct sw_table *t, struct sw_err *err)
+{
+    if (sw_table_has_outer(t) || t->args.remote_groups > 0 || t->args.others > 0)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "factors that devices exchange cannot be summed over several tables");
+    if (t->args.rule->is_async && (t->args.rule->races || t->args.staleness < 0))
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "factors that devices exchange need a staleness bound");
+    return SW_OK;
+}
+
 int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
                          struct sw_err *err)
 {
-    if (sw_table_has_outer(t) && f->home == SW_FACTORS_EXCHANGED)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "factors that devices exchange cannot be summed over several tables");
+    int rc = f->home == SW_FACTORS_EXCHANGED ? check_exchanged(t, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
 
     if (t->factor_count == t->factor_capacity) {
         int capacity = t->factor_capacity ? 2 * t->factor_capacity : 4;
@@ -206,7 +218,8 @@ void sw_factor_place(struct sw_table *t)
     for (int i = 0; i < t->slice_count; i++) {
         const struct sw_slice *s = &t->slices[i];
         uint64_t nodes = a->server_nodes(a->nodes_user, s->server);
-        for (int r = 0; r < t->update_groups && t->params[s->param].factors >= 0; r++)
+        bool made = t->params[s->param].factors >= 0 && !sw_table_is_exchanged(t, s->param);
+        for (int r = 0; r < t->update_groups && made; r++)
             sw_device_place(a->device, t->params[s->param].view[r].gradient + s->from,
                             (size_t)s->count * sizeof(float), nodes);
     }

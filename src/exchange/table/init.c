@@ -16,15 +16,16 @@ static struct sw_init_shape init_shape(const struct sw_param *p)
         .fan_in = p->fan_in, .fan_out = p->fan_out, .rows = dim[0], .columns = columns};
 }
 
-/* A gradient array serves as buffer for the plain order; a frozen parameter has none, so one is
- * allocated. */
+/* A gradient array serves as buffer for the plain order; for a parameter without, such as a frozen
+ * one, a buffer is allocated. */
 static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err)
 {
     struct sw_init_shape shape = init_shape(p);
     struct sw_param_runs runs = sw_param_runs(p);
     int64_t n = sw_desc_count(&p->layout);
-    float *room = p->frozen ? sw_calloc((size_t)n + 1, sizeof *room) : NULL;
-    float *plain = p->frozen ? room : p->gradient[p->owner < 0 ? 0 : t->first_partial[p->owner]];
+    float *gradient = p->gradient[p->owner < 0 ? 0 : t->first_partial[p->owner]];
+    float *room = gradient ? NULL : sw_calloc((size_t)n + 1, sizeof *room);
+    float *plain = gradient ? gradient : room;
     if (!plain)
         return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
 
@@ -40,8 +41,8 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
     sw_desc_from_plain(&p->layout, plain, p->value);
 
 out:
-    if (!p->frozen)
-        memset(plain, 0, sw_param_array_bytes(p));
+    if (gradient)
+        memset(gradient, 0, sw_param_array_bytes(p));
     sw_free(room);
 
     return rc;

@@ -17,15 +17,17 @@ static int gradients_of(const struct sw_table *t, int param)
                 : p->owner < 0  ? t->first_partial[t->args.workers]
                                 : t->args.groups * sw_table_partials(t, p->owner);
 
-    return p->frozen ? 0 : local + t->args.remote_groups;
+    return p->frozen || sw_table_is_exchanged(t, param) ? 0 : local + t->args.remote_groups;
 }
 
 /* Do update groups read copies of their own? A frozen parameter needs none: it never changes. Nor
- * does one whose values come to a single update group when that does not read them. */
-static bool has_buffers(const struct sw_table *t, const struct sw_param *p)
+ * does one whose values come to a single update group when that does not read them, or one that
+ * workers update. */
+static bool has_buffers(const struct sw_table *t, int param)
 {
     bool alone = t->args.updates_outside && t->update_groups == 1;
-    return !t->args.rule->in_place && !p->frozen && !alone;
+    return !t->args.rule->in_place && !t->params[param].frozen && !alone &&
+           !sw_table_is_exchanged(t, param);
 }
 
 void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state_bytes)
@@ -35,7 +37,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
         size_t bytes = sw_param_array_bytes(&t->params[i]);
         *value_bytes += bytes;
         *state_bytes += bytes * (size_t)(gradients_of(t, i) + sw_table_param_slots(t, i));
-        *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->update_groups : 0;
+        *state_bytes += has_buffers(t, i) ? bytes * (size_t)t->update_groups : 0;
         *state_bytes += has_sum(t, i) ? bytes : 0;
     }
 
@@ -46,7 +48,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
 static bool has_partial(const struct sw_table *t, int param, int g)
 {
     bool first = g % t->first_partial[t->update_group_size] == 0;
-    return t->params[param].factors < 0 || first;
+    return t->params[param].factors < 0 || (first && !sw_table_is_exchanged(t, param));
 }
 
 static void point_into(struct sw_table *t)
@@ -79,8 +81,8 @@ static void point_into(struct sw_table *t)
 
         other += has_sum(t, i) ? bytes : 0;
         for (int r = 0; r < t->update_groups; r++) {
-            p->view[r].value = has_buffers(t, p) ? (float *)(void *)other : p->value;
-            other += has_buffers(t, p) ? bytes : 0;
+            p->view[r].value = has_buffers(t, i) ? (float *)(void *)other : p->value;
+            other += has_buffers(t, i) ? bytes : 0;
         }
     }
 
@@ -119,7 +121,7 @@ static void place(struct sw_table *t)
                                 a->worker_nodes(a->nodes_user, w));
 
         for (int r = 0; r < t->local_groups && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
-            if (has_buffers(t, p))
+            if (has_buffers(t, i))
                 sw_device_place(a->device, p->view[r].value, sw_param_array_bytes(p),
                                 a->worker_nodes(a->nodes_user, r * t->update_group_size));
     }

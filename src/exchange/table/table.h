@@ -277,7 +277,8 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                  struct sw_err *err) SW_MUST_CHECK;
 /* Adds the factors of one layer's gradients: rows, inputs, outputs, steps and home of *f. *number,
  * at least 1, is for the specs of its parameters: weight [outputs, inputs], plain, then bias.
- * Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED (exchanged factors with args.outer). */
+ * Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED (exchanged factors with other tables, or asynchronous
+ * without a staleness bound). */
 int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
                          struct sw_err *err) SW_MUST_CHECK;
 /* Partitions the parameters into slices and distributes them over the servers by bytes. No

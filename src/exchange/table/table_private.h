@@ -134,6 +134,13 @@ static inline bool sw_table_gathers_rows(const struct sw_table *t, int param)
     return sw_table_has_outer(t) && !t->args.updates_outside && t->params[param].factors >= 0;
 }
 
+/* Do workers make the parameter's gradients and updates from factors that they exchange? */
+static inline bool sw_table_is_exchanged(const struct sw_table *t, int param)
+{
+    int f = t->params[param].factors;
+    return f >= 0 && t->factors[f].home == SW_FACTORS_EXCHANGED;
+}
+
 /* Are sums of the parameter's gradients made over all tables? */
 static inline bool sw_table_sums_outside(const struct sw_table *t, int param)
 {
