@@ -3,17 +3,22 @@
  * server's. The values are copied to the table when somebody is about to read them. */
 #include "exchange/exchange_private.h"
 
+void sw_device_update_number(struct sw_port *p, uint64_t version, uint64_t before,
+                             struct sw_update_numbers *out)
+{
+    *out = (struct sw_update_numbers){.first = p->first,
+                                      .count = (int64_t)(p->bytes / sizeof(float)),
+                                      .first_chunk = p->first_chunk,
+                                      .first_square = sw_device_control_first_square(p),
+                                      .total = p->param};
+    p->formula = sw_table_update_numbers(sw_port_table(p), p->param, version, before, out);
+}
+
 /* Computes the constants of the update. */
 static void number(struct sw_port *p, uint64_t version)
 {
-    struct sw_update_numbers *sent = sw_device_report_on_host(&p->x->report, p->at.numbers, 0);
-
-    *sent = (struct sw_update_numbers){.first = p->first,
-                                       .count = (int64_t)(p->bytes / sizeof(float)),
-                                       .first_chunk = p->first_chunk,
-                                       .first_square = sw_device_control_first_square(p),
-                                       .total = p->param};
-    p->formula = sw_table_update_numbers(sw_port_table(p), p->param, version, sent);
+    sw_device_update_number(p, version, SW_UPDATES_OF_ONE_GROUP,
+                            sw_device_report_on_host(&p->x->report, p->at.numbers, 0));
     p->constants_version = (int64_t)version;
 }
 

@@ -79,9 +79,14 @@ void sw_exchange_set_rows(struct sw_exchange *x, int64_t first, int64_t rows)
 
 void sw_exchange_refresh(struct sw_exchange *x)
 {
-    for (int i = 0; i < x->count; i++)
-        if (x->ports[i].route->fetch && !x->ports[i].route->updates_on_device)
-            x->ports[i].fetched = SW_NEVER;
+    for (int i = 0; i < x->count; i++) {
+        struct sw_port *p = &x->ports[i];
+
+        if (p->route->fetch && !p->route->updates_on_device)
+            p->fetched = SW_NEVER;
+        if (p->route->refresh)
+            p->route->refresh(p);
+    }
 }
 
 void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange_binding *out)
@@ -105,10 +110,12 @@ static void charge(const struct sw_exchange *x, enum sw_exchange_time part)
     x->args.hooks.charge(x->args.hooks.user, part);
 }
 
-/* The target of a wait: what the pull of a port needs, or a version in the table. */
+/* The target of a wait: what the pull of a port needs, or its route's wait for all update groups;
+ * or a version in the table. */
 struct awaited {
     const struct sw_port *port; /* NULL: */
     int group, param;           /* the version of a parameter, of an update group or SW_TABLE_ALL */
+    bool all;
 };
 
 static int wait_or_check(const struct sw_exchange *x, const struct awaited *what, uint64_t version,
@@ -117,6 +124,8 @@ static int wait_or_check(const struct sw_exchange *x, const struct awaited *what
     const struct sw_exchange_hooks *h = &x->args.hooks;
     const struct sw_port *p = what->port;
 
+    if (p && what->all)
+        return p->route->wait_all(p, version, timeout_ms);
     if (p)
         return p->route->wait ? p->route->wait(p, version, timeout_ms) : SW_OK;
     if (sw_table_ready(x->args.table, what->group, what->param, version))
@@ -203,7 +212,18 @@ int sw_exchange_wait_params(struct sw_exchange *x, int group, uint64_t version, 
 
 int sw_exchange_wait_all(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    return sw_exchange_wait_params(x, SW_TABLE_ALL, version, err);
+    int rc = SW_OK;
+
+    for (int p = 0; p < sw_table_count(x->args.table) && rc == SW_OK; p++) {
+        const struct sw_port *port = x->port_of[p] < 0 ? NULL : sw_exchange_port(x, p);
+        const struct awaited what = {.port = port, .param = p, .all = true};
+
+        rc = port && port->route->wait_all
+                 ? wait_for(x, &what, version, err)
+                 : sw_exchange_wait_table(x, SW_TABLE_ALL, p, version, err);
+    }
+
+    return rc;
 }
 
 int sw_exchange_wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err)
@@ -229,7 +249,8 @@ int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t ver
         return rc;
 
     rc = route->pull ? route->pull(p, version, err) : SW_OK;
-    if (rc != SW_OK || !route->updates_on_device || x->control->two_phase)
+    if (rc != SW_OK || !route->updates_on_device || x->control->two_phase ||
+        p->version >= (int64_t)version)
         return rc;
 
     return sw_device_update(p, version, err);
@@ -242,11 +263,13 @@ int sw_exchange_pull(struct sw_exchange *x, struct sw_param_list list, uint64_t 
     int group = sw_table_update_group(t, x->args.worker);
 
     for (int i = 0; i < list.count; i++) {
-        int rc = sw_exchange_pull_port(x, sw_exchange_port(x, list.param[i]), version, err);
+        struct sw_port *p = sw_exchange_port(x, list.param[i]);
+        int rc = sw_exchange_pull_port(x, p, version, err);
         if (rc != SW_OK)
             return rc;
 
-        int64_t lag = sw_table_staleness(t, group, list.param[i], version);
+        int64_t lag =
+            p->route->lag ? p->route->lag(p) : sw_table_staleness(t, group, list.param[i], version);
         x->lag = lag > x->lag ? lag : x->lag;
     }
 

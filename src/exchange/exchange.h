@@ -153,13 +153,15 @@ int64_t sw_exchange_lag(const struct sw_exchange *x);
 
 /* ---- Between steps ---- */
 
-/* wait_all: until every update group's update `version` of every parameter is in the table.
+/* wait_all: until every update group's update `version` of every parameter is in the table, or can
+ * be pulled after sw_exchange_refresh.
  * wait_own: the same for the worker's update group; returns at once under update control on the
  * device, where sw_exchange_finish has reported the decision. Neither copies to a device. */
 int sw_exchange_wait_all(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 int sw_exchange_wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Forgets which versions the device has, because merging groups changed values in the table without
- * a new version: the next pull copies them again. Between steps. */
+ * a new version: the next pull copies them again. Where devices make the updates of all groups, it
+ * makes all that are complete. Between steps, after sw_exchange_wait_all of all workers. */
 void sw_exchange_refresh(struct sw_exchange *x);
 /* Does any device hold newer values than the table? Then every worker calls sync_to_host between
  * two barriers. It copies values and updater state of the parameters that this worker owns, and

@@ -132,6 +132,9 @@ int sw_device_update_begin(struct sw_exchange *x, uint64_t version,
                            struct sw_err *err) SW_MUST_CHECK;
 /* Copies the first value and updater state of a port to the device, once. */
 int sw_device_update_load(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
+/* Fills *out with the constants of the port's update (sw_table_update_numbers). */
+void sw_device_update_number(struct sw_port *p, uint64_t version, uint64_t before,
+                             struct sw_update_numbers *out);
 /* Queues the update whose constants were uploaded; runs nothing on the host. */
 int sw_device_update_queue(struct sw_exchange *x, const struct sw_update_list *list,
                            struct sw_err *err) SW_MUST_CHECK;

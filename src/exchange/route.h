@@ -108,8 +108,17 @@ struct sw_route {
     int (*wait)(const struct sw_port *p, uint64_t version, int timeout_ms);
     /* Called after wait: queues what makes that version readable on the compute stream; NULL:
      * nothing. With updates_on_device it delivers only the gradient sum into at.gradient, and the
-     * exchange queues the update. May be called twice for one version. */
+     * exchange queues the update, unless the route has queued it and set the port's version. May be
+     * called twice for one version. */
     int (*pull)(struct sw_port *p, uint64_t version, struct sw_err *err);
+    /* Where the table does not count the updates of other update groups: blocks as `wait`, until
+     * update `version` of every update group is complete. NULL: the table counts. */
+    int (*wait_all)(const struct sw_port *p, uint64_t version, int timeout_ms);
+    /* The next pull makes the updates of all update groups readable; see sw_exchange_refresh. NULL:
+     * nothing. */
+    void (*refresh)(struct sw_port *p);
+    /* As sw_table_staleness, after the pull; NULL: that is it. */
+    int64_t (*lag)(const struct sw_port *p);
     /* Fills in dst, src and `after` of the host-to-device copy that sw_fetch makes; NULL: no such
      * copy. sw_fetch may start it early, while another port is pulled. Set only if servers advance
      * the version: sw_exchange_sync_to_host relies on that. */

@@ -88,7 +88,7 @@ const struct sw_op sw_op_rate = {"rate", sizeof(struct sw_rate_args), rate_array
 /* ---- From the table ---- */
 
 const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
-                                                        uint64_t version,
+                                                        uint64_t version, uint64_t before,
                                                         struct sw_update_numbers *out)
 {
     struct sw_update_order order = {0};
@@ -97,6 +97,7 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
         .order = &order};
 
     sw_table_update_partials(t, param, version, &u);
+    u.step = before == SW_UPDATES_OF_ONE_GROUP ? u.step : before;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
     memcpy(out->constants, order.constants, order.formula->constants_bytes);
     out->trust = order.trust;

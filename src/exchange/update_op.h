@@ -26,9 +26,11 @@ struct sw_update_list {
 };
 
 /* Fills the constants of *out with those of update `version` (1, 2, ...) of the parameter, and
- * returns its formula, which is the same for all versions. */
+ * returns its formula, which is the same for all versions. `before`: applied updates that precede
+ * it, those of other update groups included, or SW_UPDATES_OF_ONE_GROUP. */
+#define SW_UPDATES_OF_ONE_GROUP UINT64_MAX
 const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
-                                                        uint64_t version,
+                                                        uint64_t version, uint64_t before,
                                                         struct sw_update_numbers *out);
 /* Queues the update with the constants and gradients in list->at: those of the only contributor, or
  * copies of the sums (updates_on_device). */

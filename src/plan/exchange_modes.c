@@ -8,8 +8,8 @@
  * In shared memory sfb and adam are the same: workers write the factors of their rows into arrays
  * of their update group, and servers compute the gradients of their slices from these. Between
  * devices adam copies factors to every server that needs them; with sfb the devices exchange all
- * factors (exchange/reduce/factors.h), and each computes gradients and updates of its replica, as
- * with `copy = none`. */
+ * factors (exchange/reduce/factors.h), under SSP also with those of other groups, and each computes
+ * gradients and updates of its replica, as with `copy = none`. */
 #include "base/os.h"
 #include "base/str.h"
 #include "device/driver.h"
@@ -33,6 +33,46 @@ static int update_group_size(const struct sw_exchange_plan *p)
     return p->args.topology->update_group_size * p->args.topology->update_hosts;
 }
 
+/* Update groups that exchange with each other: factors of devices go to all groups, or to servers
+ * that all of them share. */
+static int connected_groups(const struct sw_exchange_plan *p)
+{
+    const struct sw_topology *t = p->args.topology;
+
+    return t->is_async && t->devices > 0 ? t->update_groups : 1;
+}
+
+/* Number of workers that exchange the gradients of a layer. */
+static int connected_workers(const struct sw_exchange_plan *p)
+{
+    return update_group_size(p) * connected_groups(p);
+}
+
+/* Why devices of asynchronous groups cannot keep copies that each of them updates by the factors of
+ * all; NULL: they can. */
+static const char *why_not_async(const struct sw_exchange_plan *p)
+{
+    const struct sw_topology *t = p->args.topology;
+
+    if (t->consistency == SW_CONSISTENCY_HOGWILD)
+        return "hogwild updates values on the host, so devices cannot keep private copies (adam "
+               "sends factors to the host)";
+    if (t->staleness < 0)
+        return "without a staleness bound a device would have to store any number of factors of "
+               "the others (staleness = 2, for example, sets one; adam sends factors to the host)";
+    if (t->hosts > 1)
+        return "groups of several hosts exchange through the servers of one host (adam sends "
+               "factors to servers)";
+    if (t->server_groups > 1)
+        return "server groups merge values on the host, so devices cannot keep private copies "
+               "(adam sends factors to the host)";
+    if (t->warmup_steps > 0)
+        return "during warmup_steps one group trains alone, and devices of the others would have "
+               "to store all its factors (adam sends factors to the host)";
+
+    return NULL;
+}
+
 /* Why no layer can use the mode; NULL: layers with factors can. */
 static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mode mode)
 {
@@ -51,9 +91,10 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mo
         return sw_reduces(p) ? "with allreduce and copy = none the servers do nothing (sfb needs "
                                "no server, and copy = async uses them)"
                              : NULL;
-    if (t->devices > 0 && t->is_async)
-        return "asynchronous groups update values on the host, so devices cannot keep private "
-               "copies (adam sends factors to the host)";
+
+    const char *reason = t->devices > 0 && t->is_async ? why_not_async(p) : NULL;
+    if (reason)
+        return reason;
     if (t->devices > 0 && p->args.controls_updates)
         return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars need all gradients "
                "before any update (adam computes them on the host)";
@@ -77,7 +118,7 @@ static bool says_auto(const struct sw_exchange_plan *p)
 static enum sw_exchange_mode default_mode(const struct sw_exchange_plan *p)
 {
     const struct sw_topology *t = p->args.topology;
-    bool chooses = t->devices > 0 && t->hosts < 2 && update_group_size(p) > 1 &&
+    bool chooses = t->devices > 0 && t->hosts < 2 && connected_workers(p) > 1 &&
                    (!why_not(p, SW_EXCHANGE_SFB) || !why_not(p, SW_EXCHANGE_ADAM));
 
     return chooses ? SW_EXCHANGE_AUTO : SW_EXCHANGE_PS;
@@ -103,7 +144,7 @@ int sw_exchange_modes_prepare(struct sw_exchange_plan *p, const char *path, stru
     const enum sw_exchange_mode mode = p->comm.requested;
     const char *refused = mode == SW_EXCHANGE_AUTO ? NULL : why_not(p, mode);
 
-    if (refused && update_group_size(p) > 1)
+    if (refused && connected_workers(p) > 1)
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
                         "%s is not possible: %s; use ps, or remove the key",
                         sw_exchange_mode_names[mode], refused);
@@ -168,10 +209,10 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_exchan
         flops += l->backward_flops_below;
 
     struct sw_exchange_cost_args t = {
-        .workers = update_group_size(p),
+        .workers = connected_workers(p),
         .hosts = a->topology->update_hosts,
         .servers = a->topology->servers_per_group,
-        .rows = (double)(a->conf->batch * l->steps),
+        .rows = (double)(a->conf->batch * connected_groups(p) * l->steps),
         .inputs = (double)l->inputs,
         .outputs = (double)l->outputs,
         .devices = a->topology->devices > 0,
@@ -205,6 +246,33 @@ static struct sw_exchange_link link_with_choices(const struct sw_exchange_plan *
     return link;
 }
 
+static struct sw_factors_args factors_args(const struct sw_exchange_plan *p,
+                                           const struct sw_factors_layer *layers, int count)
+{
+    const struct sw_topology *t = p->args.topology;
+
+    return (struct sw_factors_args){.devices = p->devices,
+                                    .ranks = t->workers,
+                                    .groups = t->update_groups,
+                                    .staleness = t->staleness,
+                                    .batch_rows = p->args.conf->batch,
+                                    .layers = layers,
+                                    .count = count};
+}
+
+/* Would the factors of other groups, of all rounds that the staleness bound allows, take much more
+ * memory of a device than the layer's weight does? */
+static bool stores_too_much(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l)
+{
+    enum { MOST_WEIGHTS = 4 };
+
+    const struct sw_factors_layer layer = {l->steps, l->inputs, l->outputs};
+    const struct sw_factors_args a = factors_args(p, &layer, 1);
+
+    return connected_groups(p) > 1 &&
+           sw_factors_bytes(&a) > MOST_WEIGHTS * sizeof(float) * (size_t)(l->inputs * l->outputs);
+}
+
 /* Chooses the possible mode with the least predicted time. */
 static void choose_least(const struct sw_exchange_plan *p, struct sw_exchange_choice *c)
 {
@@ -215,7 +283,7 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_exchange_ch
 
     c->mode = SW_EXCHANGE_PS;
     for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO; mode++) {
-        if (why_not(p, mode))
+        if (why_not(p, mode) || (mode == SW_EXCHANGE_SFB && stores_too_much(p, &c->layer)))
             continue;
 
         c->ms[mode] = price.ms[mode];
@@ -335,7 +403,7 @@ void sw_exchange_modes_args(struct sw_exchange_plan *p, struct sw_net_exchange *
         p->comm.rates = sw_usual_host_rates;
 
     *out = (struct sw_net_exchange){
-        .mode = p->comm.requested, .workers = update_group_size(p), .choose = choose, .user = p};
+        .mode = p->comm.requested, .workers = connected_workers(p), .choose = choose, .user = p};
     for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO && out->workers > 1;
          mode++)
         out->refuses[mode] = why_not(p, mode);
@@ -478,10 +546,10 @@ void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct s
     int first;
 
     *out = (struct sw_job_exchange){.mode = NULL};
-    if (values == 0 || update_group_size(p) < 2)
+    if (values == 0 || connected_workers(p) < 2)
         return;
 
-    struct sw_exchange_cost_args t = {.workers = update_group_size(p),
+    struct sw_exchange_cost_args t = {.workers = connected_workers(p),
                                       .inputs = (double)weight,
                                       .outputs = 1,
                                       .devices = p->args.topology->devices > 0,
@@ -491,14 +559,15 @@ void sw_exchange_modes_describe(const struct sw_exchange_plan *p, const struct s
         sw_net_layer_params(net, i, &first);
 
         const struct sw_table_factors *f = sw_table_factors_of(p->table, params[first]);
-        t.rows = (double)f->rows;
+        t.rows = (double)(f->rows * connected_groups(p));
         t.inputs = (double)f->inputs;
         t.outputs = (double)f->outputs;
         t.servers = servers_of(p->table, f);
     }
 
-    /* Asynchronous groups make separate updates. */
-    int groups = p->args.topology->update_groups;
+    /* Groups that are not connected make separate updates. */
+    int groups =
+        p->args.topology->is_async ? p->args.topology->update_groups / connected_groups(p) : 1;
     struct sw_exchange_count n = sw_exchange_count(mode, &t, values);
 
     out->mode = sw_exchange_mode_names[mode];
@@ -555,8 +624,9 @@ size_t sw_exchange_modes_bytes(const struct sw_exchange_plan *p)
     for (int i = 0; i < sw_table_factor_count(p->table); i++) {
         const struct sw_table_factors *f = sw_table_factors_at(p->table, i);
         const struct sw_factors_layer l = {f->steps, f->inputs, f->outputs};
+        const struct sw_factors_args a = factors_args(p, &l, 1);
         if (f->home == SW_FACTORS_EXCHANGED)
-            bytes += sw_factors_bytes(&l, 1, p->args.conf->batch);
+            bytes += sw_factors_bytes(&a);
     }
 
     return bytes;
@@ -580,11 +650,7 @@ int sw_exchange_modes_make(struct sw_exchange_plan *p, const struct sw_row_split
     if (!layers)
         return sw_err_nomem(err, "factors of gradients", most * sizeof *layers);
 
-    const struct sw_factors_args args = {.devices = p->devices,
-                                         .ranks = p->args.topology->workers,
-                                         .batch_rows = p->args.conf->batch,
-                                         .layers = layers,
-                                         .count = list_layers(p->table, layers)};
+    const struct sw_factors_args args = factors_args(p, layers, list_layers(p->table, layers));
     int rc = args.count > 0 ? sw_factors_new(&args, &p->comm.factors, err) : SW_OK;
     sw_free(layers);
     if (rc != SW_OK || !p->comm.factors)

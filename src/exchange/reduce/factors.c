@@ -1,178 +1,52 @@
-/* Factors between devices: memory, and the copies that bring every rank all rows. Events order what
- * devices do:
+/* Factors between devices: the copies that bring every rank all rows, and the order of updates.
+ * Events order what devices do:
  *
- *     made[r]     on r's compute stream: its rows are complete, and it reads no rows of the
+ *     made[r]     on r's compute stream: its rows are complete, and it reads no rows of its group's
  *                 previous round any more
- *     arrived[r]  on r's copy stream: it has the rows of all ranks
+ *     arrived[r]  on r's copy stream, for each of its arrays: it has all rows of an update
+ *     used[r]     on r's compute stream, for each array of another group: it was read
  *
- * A rank that pulls a layer waits for `arrived` of all ranks, because it may then overwrite rows
- * that others have read. */
-#include "exchange/reduce/factors.h"
+ * A rank that takes an update of its own group waits for `arrived` of all ranks, because it may
+ * then overwrite rows that others have read. Copies into another group's array first wait for
+ * `used` of the update that was there before.
+ *
+ * Copies are queued, and waits for them, in the order of the updates, so that no device waits for
+ * something that comes later. */
+#include "exchange/reduce/factors_private.h"
 
-#include "base/os.h"
 #include "device/send_limit.h"
-#include "exchange/reduce/rounds.h"
 
-enum { ALIGN = 16 }; /* elements: 64 bytes */
-
-struct events {
-    struct sw_event *made, *arrived; /* owned */
-};
-
-struct rank {
-    struct sw_device *device; /* borrowed */
-    struct sw_stream *stream; /* owned; used by the rank that queues */
-    float *memory;            /* owned */
-    struct events *at;        /* owned [layers] */
-    int64_t first, rows;      /* of the batch */
-};
-
-struct layer {
-    struct sw_factors_layer shape;
-    int64_t x_at, dy_at; /* elements */
-};
-
-struct sw_factors {
-    struct rank *rank; /* owned [ranks] */
-    int ranks;
-    struct layer *layer; /* owned [count] */
-    int count;
-    size_t bytes;            /* of a rank's memory */
-    struct sw_rounds rounds; /* of the layers; one rank at a time uses the streams */
-};
-
-static int64_t aligned(int64_t elements)
+static int group_of(const struct sw_factors *f, int rank)
 {
-    return (elements + ALIGN - 1) / ALIGN * ALIGN;
+    return rank / f->group_size;
 }
 
-static int64_t elements_of(const struct sw_factors_layer *l, int64_t batch_rows)
+/* The place of an update's rows among a layer's arrays of a rank. */
+static int array_of(const struct sw_factors *f, int rank, int group, uint64_t round)
 {
-    int64_t rows = batch_rows * l->steps;
-    return aligned(rows * l->inputs) + aligned(rows * l->outputs);
+    int own = group_of(f, rank);
+
+    if (group == own)
+        return 0;
+    return 1 + (group - (group > own)) * f->depth + (int)(round % (uint64_t)f->depth);
 }
 
-size_t sw_factors_bytes(const struct sw_factors_layer *layers, int count, int64_t batch_rows)
+static struct sw_factors_events *events_of(const struct sw_factors *f, int rank, int layer,
+                                           int array)
 {
-    int64_t elements = 0;
-    for (int i = 0; i < count; i++)
-        elements += elements_of(&layers[i], batch_rows);
-    return (size_t)elements * sizeof(float);
+    return &f->rank[rank].at[layer * f->arrays + array];
 }
 
-/* ---- Life ---- */
-
-static int init_rank(struct sw_factors *f, struct rank *r, struct sw_err *err)
+static struct sw_factors_progress *reader_of(const struct sw_factors *f, int rank, int layer,
+                                             enum sw_factors_reader reader)
 {
-    void *memory;
-
-    r->at = sw_calloc((size_t)f->count, sizeof *r->at);
-    if (!r->at)
-        return sw_err_nomem(err, "factors of gradients", (size_t)f->count * sizeof *r->at);
-
-    int rc = sw_device_alloc(r->device, f->bytes, "factors of gradients", &memory, err);
-    if (rc != SW_OK)
-        return rc;
-
-    r->memory = memory;
-    sw_device_name(r->device, r->memory, f->bytes, "factors of gradients");
-
-    rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
-    if (rc != SW_OK)
-        return rc;
-
-    sw_stream_name(r->stream, "factors");
-
-    for (int i = 0; i < f->count; i++) {
-        rc = sw_event_new(r->device, &r->at[i].made, err);
-        if (rc != SW_OK)
-            return rc;
-        rc = sw_event_new(r->device, &r->at[i].arrived, err);
-        if (rc != SW_OK)
-            return rc;
-    }
-
-    return SW_OK;
+    return &f->rank[rank].reader[layer * SW_FACTORS_READERS + (int)reader];
 }
 
-static int make(struct sw_factors *f, const struct sw_factors_args *args, struct sw_err *err)
+/* Elements from the start of a rank's memory. */
+static int64_t start_of(const struct sw_factors_layer_state *l, int array)
 {
-    int64_t at = 0;
-
-    f->rank = sw_calloc((size_t)args->ranks, sizeof *f->rank);
-    f->layer = sw_calloc((size_t)args->count, sizeof *f->layer);
-    if (!f->rank || !f->layer)
-        return sw_err_nomem(err, "factors of gradients", (size_t)args->count * sizeof *f->layer);
-
-    f->ranks = args->ranks;
-    f->count = args->count;
-
-    f->bytes = sw_factors_bytes(args->layers, args->count, args->batch_rows);
-    for (int i = 0; i < f->count; i++) {
-        const struct sw_factors_layer *l = &args->layers[i];
-
-        f->layer[i] =
-            (struct layer){.shape = *l,
-                           .x_at = at,
-                           .dy_at = at + aligned(args->batch_rows * l->steps * l->inputs)};
-        at += elements_of(l, args->batch_rows);
-    }
-
-    for (int r = 0; r < f->ranks; r++) {
-        f->rank[r].device = args->devices[r];
-        int rc = init_rank(f, &f->rank[r], err);
-        if (rc != SW_OK)
-            return rc;
-    }
-
-    return SW_OK;
-}
-
-int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out, struct sw_err *err)
-{
-    struct sw_factors *f = sw_calloc(1, sizeof *f);
-    if (!f)
-        return sw_err_nomem(err, "factors of gradients", sizeof *f);
-
-    int rc = sw_rounds_init(&f->rounds, "factors", args->count, args->ranks, err);
-    if (rc != SW_OK)
-        goto out;
-    rc = make(f, args, err);
-    if (rc != SW_OK)
-        goto out;
-
-    *out = f;
-    return SW_OK;
-
-out:
-    sw_factors_free(f);
-    return rc;
-}
-
-static void free_rank(const struct sw_factors *f, struct rank *r)
-{
-    for (int i = 0; r->at && i < f->count; i++) {
-        sw_event_free(r->device, r->at[i].made);
-        sw_event_free(r->device, r->at[i].arrived);
-    }
-
-    sw_free(r->at);
-    sw_device_free(r->device, r->memory, f->bytes);
-}
-
-void sw_factors_free(struct sw_factors *f)
-{
-    if (!f)
-        return;
-
-    for (int r = 0; r < f->ranks; r++)
-        sw_stream_free(f->rank[r].stream);
-    for (int r = 0; r < f->ranks; r++)
-        free_rank(f, &f->rank[r]);
-    sw_free(f->rank);
-    sw_free(f->layer);
-    sw_rounds_fini(&f->rounds);
-    sw_free(f);
+    return l->at + array * l->elements;
 }
 
 void sw_factors_set_rows(struct sw_factors *f, int rank, int64_t first, int64_t rows)
@@ -183,64 +57,88 @@ void sw_factors_set_rows(struct sw_factors *f, int rank, int64_t first, int64_t 
 
 float *sw_factors_x(const struct sw_factors *f, int rank, int layer)
 {
-    return f->rank[rank].memory + f->layer[layer].x_at;
+    return f->rank[rank].memory + start_of(&f->layer[layer], 0);
 }
 
 float *sw_factors_dy(const struct sw_factors *f, int rank, int layer)
 {
-    return f->rank[rank].memory + f->layer[layer].dy_at;
+    return sw_factors_x(f, rank, layer) + f->layer[layer].dy_at;
 }
 
-/* ---- Queueing a layer, by one rank at a time ---- */
+/* ---- Queueing a layer of a group, by one rank at a time ---- */
 
-/* Copies rank q's rows of an array to rank r; `columns` are those of a row of the batch. */
-static int fetch(struct sw_factors *f, int r, int q, int64_t at, int64_t columns,
+/* Copies rank q's rows from its own array, which begins at at[0], to one of rank r at at[1];
+ * `columns` are those of a row of the batch. */
+static int fetch(struct sw_factors *f, int r, int q, const int64_t at[2], int64_t columns,
                  struct sw_err *err)
 {
-    const struct rank *from = &f->rank[q], *to = &f->rank[r];
-    int64_t first = at + from->first * columns;
-    return sw_send_peer(to->stream, to->device, to->memory + first, from->device,
-                        from->memory + first, (size_t)(from->rows * columns) * sizeof(float), err);
+    const struct sw_factors_rank *from = &f->rank[q], *to = &f->rank[r];
+    int64_t first = from->first * columns;
+    return sw_send_peer(to->stream, to->device, to->memory + at[1] + first, from->device,
+                        from->memory + at[0] + first,
+                        (size_t)(from->rows * columns) * sizeof(float), err);
 }
 
-static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
+static int fetch_both(struct sw_factors *f, int r, int q, const struct sw_factors_layer_state *l,
+                      int array, struct sw_err *err)
 {
-    struct rank *own = &f->rank[r];
-    const struct layer *l = &f->layer[i];
+    const int64_t x[2] = {start_of(l, 0), start_of(l, array)},
+                  dy[2] = {x[0] + l->dy_at, x[1] + l->dy_at};
 
-    int rc = sw_event_wait(own->stream, own->at[i].made, err);
+    int rc = fetch(f, r, q, x, l->shape.steps * l->shape.inputs, err);
+    if (rc != SW_OK)
+        return rc;
+    return fetch(f, r, q, dy, l->shape.steps * l->shape.outputs, err);
+}
+
+/* Brings rank r the rows of a group's update. */
+static int gather(struct sw_factors *f, int r, int i, int group, uint64_t round, struct sw_err *err)
+{
+    const int array = array_of(f, r, group, round);
+    struct sw_factors_rank *own = &f->rank[r];
+    struct sw_factors_events *at = events_of(f, r, i, array);
+
+    int rc = sw_event_wait(own->stream, array == 0 ? own->made[i] : at->used, err);
     if (rc != SW_OK)
         return rc;
 
-    for (int q = 0; q < f->ranks; q++) {
+    for (int q = group * f->group_size; q < (group + 1) * f->group_size; q++) {
         if (q == r || f->rank[q].rows == 0)
             continue;
 
-        rc = sw_event_wait(own->stream, f->rank[q].at[i].made, err);
+        rc = sw_event_wait(own->stream, f->rank[q].made[i], err);
         if (rc != SW_OK)
             return rc;
-        rc = fetch(f, r, q, l->x_at, l->shape.steps * l->shape.inputs, err);
-        if (rc != SW_OK)
-            return rc;
-        rc = fetch(f, r, q, l->dy_at, l->shape.steps * l->shape.outputs, err);
+        rc = fetch_both(f, r, q, &f->layer[i], array, err);
         if (rc != SW_OK)
             return rc;
     }
 
-    return sw_event_record(own->stream, own->at[i].arrived, err);
+    return sw_event_record(own->stream, at->arrived, err);
 }
 
-static int gather_all(void *factors, int i, struct sw_err *err)
+static void append(struct sw_factors *f, struct sw_factors_layer_state *l, int group)
+{
+    sw_mutex_lock(&f->lock);
+    l->log[l->updates++ % (uint64_t)f->log_entries] =
+        (struct sw_factors_entry){group, l->rounds[group]};
+    sw_mutex_unlock(&f->lock);
+}
+
+static int gather_all(void *factors, int item, struct sw_err *err)
 {
     struct sw_factors *f = factors;
+    const int i = item / f->groups, group = item % f->groups;
+    const uint64_t round = ++f->layer[i].rounds[group];
 
     for (int r = 0; r < f->ranks; r++) {
-        int rc = gather(f, r, i, err);
+        int rc = gather(f, r, i, group, round, err);
         if (rc != SW_OK)
             return rc;
     }
 
-    sw_rounds_next(&f->rounds, i);
+    append(f, &f->layer[i], group);
+    sw_rounds_next(&f->rounds, item);
     return SW_OK;
 }
 
@@ -249,26 +147,124 @@ static int gather_all(void *factors, int i, struct sw_err *err)
 int sw_factors_push(struct sw_factors *f, int rank, int layer, uint64_t round,
                     struct sw_stream *compute, struct sw_err *err)
 {
-    int rc = sw_event_record(compute, f->rank[rank].at[layer].made, err);
+    int rc = sw_event_record(compute, f->rank[rank].made[layer], err);
     if (rc != SW_OK)
         return rc;
-    return sw_rounds_arrive(&f->rounds, layer, round, gather_all, f, err);
+    return sw_rounds_arrive(&f->rounds, layer * f->groups + group_of(f, rank), round, gather_all, f,
+                            err);
 }
 
-int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout_ms)
+/* Waits for a round of one group, and an earlier one of all others. */
+static int wait_for(struct sw_factors *f, int layer, int group, uint64_t round, uint64_t others,
+                    int timeout_ms)
 {
-    return sw_rounds_wait(&f->rounds, layer, round, timeout_ms);
+    int rc = SW_OK;
+
+    for (int g = 0; g < f->groups && rc == SW_OK; g++)
+        rc = sw_rounds_wait(&f->rounds, layer * f->groups + g, g == group ? round : others,
+                            timeout_ms);
+    return rc;
 }
 
-int sw_factors_take(struct sw_factors *f, int layer, struct sw_stream *compute, struct sw_err *err)
+static uint64_t round_of_others(const struct sw_factors *f, uint64_t round)
 {
+    uint64_t staleness = (uint64_t)f->staleness;
+
+    return round > staleness ? round - staleness : 0;
+}
+
+int sw_factors_wait(struct sw_factors *f, int rank, int layer, uint64_t round, int timeout_ms)
+{
+    return wait_for(f, layer, group_of(f, rank), round, round_of_others(f, round), timeout_ms);
+}
+
+int sw_factors_wait_all(struct sw_factors *f, int layer, uint64_t round, int timeout_ms)
+{
+    return wait_for(f, layer, 0, round, round, timeout_ms);
+}
+
+static bool has_round(const struct sw_factors *f, const struct sw_factors_progress *reader,
+                      int group, uint64_t round)
+{
+    bool has = reader->rounds[group] >= round;
+
+    for (int g = 0; g < f->groups && has; g++)
+        has = g == group || reader->rounds[g] >= round_of_others(f, round);
+    return has;
+}
+
+bool sw_factors_next(struct sw_factors *f, int rank, int layer, enum sw_factors_reader reader,
+                     uint64_t round, bool all, struct sw_factors_update *out)
+{
+    struct sw_factors_progress *own = reader_of(f, rank, layer, reader);
+    struct sw_factors_layer_state *l = &f->layer[layer];
+    struct sw_factors_entry e = {0};
+
+    if (!all && has_round(f, own, group_of(f, rank), round))
+        return false;
+
+    sw_mutex_lock(&f->lock);
+    bool more = own->updates < l->updates;
+    if (more)
+        e = l->log[own->updates % (uint64_t)f->log_entries];
+    sw_mutex_unlock(&f->lock);
+    if (!more)
+        return false;
+
+    const float *x = f->rank[rank].memory + start_of(l, array_of(f, rank, e.group, e.round));
+    *out = (struct sw_factors_update){
+        .group = e.group, .round = e.round, .before = own->updates++, .x = x, .dy = x + l->dy_at};
+    own->rounds[e.group] = e.round;
+
+    return true;
+}
+
+bool sw_factors_is_behind(struct sw_factors *f, int rank, int layer, enum sw_factors_reader reader)
+{
+    sw_mutex_lock(&f->lock);
+    bool behind = reader_of(f, rank, layer, reader)->updates < f->layer[layer].updates;
+    sw_mutex_unlock(&f->lock);
+
+    return behind;
+}
+
+int sw_factors_take(struct sw_factors *f, int rank, int layer, const struct sw_factors_update *u,
+                    struct sw_stream *compute, struct sw_err *err)
+{
+    const bool own = u->group == group_of(f, rank);
+
     for (int r = 0; r < f->ranks; r++) {
-        int rc = sw_event_wait(compute, f->rank[r].at[layer].arrived, err);
+        if (!own && r != rank)
+            continue;
+
+        int array = array_of(f, r, u->group, u->round);
+        int rc = sw_event_wait(compute, events_of(f, r, layer, array)->arrived, err);
         if (rc != SW_OK)
             return rc;
     }
 
     return SW_OK;
+}
+
+int sw_factors_release(struct sw_factors *f, int rank, int layer, const struct sw_factors_update *u,
+                       struct sw_stream *compute, struct sw_err *err)
+{
+    int array = array_of(f, rank, u->group, u->round);
+
+    return array == 0 ? SW_OK
+                      : sw_event_record(compute, events_of(f, rank, layer, array)->used, err);
+}
+
+int64_t sw_factors_lag(const struct sw_factors *f, int rank, int layer,
+                       enum sw_factors_reader reader)
+{
+    const struct sw_factors_progress *own = reader_of(f, rank, layer, reader);
+    const uint64_t round = own->rounds[group_of(f, rank)];
+    uint64_t least = round;
+
+    for (int g = 0; g < f->groups; g++)
+        least = own->rounds[g] < least ? own->rounds[g] : least;
+    return (int64_t)(round - least);
 }
 
 int64_t sw_factors_round_bytes(const struct sw_factors *f, int from, int to)

@@ -21,6 +21,11 @@ int sw_table_update_group(const struct sw_table *t, int worker)
     return worker / t->update_group_size;
 }
 
+int64_t sw_table_staleness_bound(const struct sw_table *t)
+{
+    return t->args.staleness;
+}
+
 const float *sw_table_value(const struct sw_table *t, int worker, int param)
 {
     return t->params[param].view[sw_table_update_group(t, worker)].value;

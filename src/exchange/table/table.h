@@ -310,6 +310,8 @@ int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first
 /* The number of update groups, remote ones included, and the one that a worker belongs to. */
 int sw_table_update_groups(const struct sw_table *t);
 int sw_table_update_group(const struct sw_table *t, int worker);
+/* The staleness bound between them; -1: none. */
+int64_t sw_table_staleness_bound(const struct sw_table *t);
 /* Where a worker reads the parameter. */
 const float *sw_table_value(const struct sw_table *t, int worker, int param);
 /* Number of this table's workers that contribute gradients to its updates; 0 when it is frozen. */
@@ -371,14 +373,16 @@ struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot);
 void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped);
 /* Sets the version of one update group, and nothing else: for a group that starts later. */
 void sw_table_put_group(struct sw_table *t, int group, uint64_t version);
-/* Sets the version of one parameter that no server advances, by the worker that updates it; others
- * may read it meanwhile. */
+/* Sets the version of one parameter that no server advances, of all update groups, by the worker
+ * that updates it; others may read it meanwhile. */
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version);
 /* Copies the current parameters to the buffer that the update group reads, and resets its
  * staleness. Between steps only, when all updates of all update groups are applied. */
 void sw_table_refresh(struct sw_table *t, int group);
 /* Updates so far, of all update groups, those that were dropped included. Between steps. */
 uint64_t sw_table_updates(const struct sw_table *t);
+/* Those of one parameter that were applied. */
+uint64_t sw_table_applied(const struct sw_table *t, int param);
 /* Updates that were dropped so far, of any update group. Any thread. */
 uint64_t sw_table_dropped(const struct sw_table *t);
 

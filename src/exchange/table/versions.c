@@ -175,9 +175,12 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
 {
     struct sw_param *p = &t->params[param];
+    const uint64_t ready = __atomic_load_n(&p->view[0].ready, __ATOMIC_RELAXED);
 
     for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
-        t->slices[i].version = version - t->before;
+        uint64_t more = version - ready / (uint64_t)p->slice_count;
+
+        t->slices[i].version += more * (uint64_t)t->update_groups;
         t->slices[i].dropped = sw_table_dropped(t);
     }
 
@@ -202,6 +205,14 @@ void sw_table_refresh(struct sw_table *t, int group)
 uint64_t sw_table_updates(const struct sw_table *t)
 {
     return t->slice_count > 0 ? t->slices[0].version : 0;
+}
+
+uint64_t sw_table_applied(const struct sw_table *t, int param)
+{
+    const struct sw_param *p = &t->params[param];
+    const struct sw_slice *s = &t->slices[p->first_slice];
+
+    return p->slice_count > 0 ? s->version - s->dropped : 0;
 }
 
 uint64_t sw_table_dropped(const struct sw_table *t)
