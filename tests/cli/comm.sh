@@ -35,16 +35,20 @@ hasnt out '^gradients'
 expect 0 check "$tiny" --oversubscribe --set cluster.workers_per_group=3 --device cpu
 hasnt out '^gradients'
 
+ssp='--framework downpour --set cluster.worker_groups=3 --set cluster.workers_per_group=1
+    --set cluster.staleness=2 --oversubscribe --device sim:gpus=3,mem=64MiB,peer=no'
 if have_python; then
     for comm in ps sfb adam; do
-        for framework in sandblaster allreduce; do
+        for framework in sandblaster allreduce ssp; do
+            settings="$three --framework $framework"
+            [ $framework != ssp ] || settings=$ssp
             # shellcheck disable=SC2086
-            expect 0 run "$tiny" --no-ui --name "$comm-$framework" --steps 2 $three \
-                --framework $framework --set cluster.comm=$comm
+            expect 0 run "$tiny" --no-ui --name "$comm-$framework" --steps 2 $settings \
+                --set cluster.comm=$comm
             moved=$(sql "SELECT sum(bytes) FROM link_traffic l JOIN runs r ON r.id = l.run_id WHERE
                 r.name = '$comm-$framework' AND step = 1 AND kind IN ('d2h', 'h2d', 'factor')")
             # shellcheck disable=SC2086
-            expect 0 check --json "$tiny" $three --framework $framework --set cluster.comm=$comm
+            expect 0 check --json "$tiny" $settings --set cluster.comm=$comm
             python3 - "$T/out" "$moved" $comm <<'END' || fail "check --json with $comm, $framework"
 import json, sys
 d = json.load(open(sys.argv[1]))
@@ -55,6 +59,9 @@ END
         done
     done
 fi
+# shellcheck disable=SC2086
+expect 2 check "$tiny" $ssp --set cluster.comm=sfb --set cluster.warmup_steps=2
+has err 'sfb is not possible: during warmup_steps one group trains alone, .*use ps'
 
 # Measured rates are stored and used by the next choice.
 # shellcheck disable=SC2086

@@ -51,6 +51,16 @@ train late --device cuda:0 --set cluster.overlap=no
 near late
 train two --device cuda:0,0 --oversubscribe
 near two
+# Under ssp one group makes the updates of one worker, and two exchange factors.
+ssp='--device cuda:0,0 --oversubscribe --framework downpour --set cluster.staleness=1
+    --set cluster.comm=sfb'
+# shellcheck disable=SC2086
+train one-group $ssp --set cluster.worker_groups=1 --set cluster.workers_per_group=2
+near one-group
+# shellcheck disable=SC2086
+train two-groups $ssp --set cluster.worker_groups=2 --set cluster.workers_per_group=1
+expect 0 history sql "SELECT count(*) FROM link_traffic l JOIN runs r ON r.id = l.run_id WHERE r.name = 'two-groups' AND kind = 'factor' AND bytes > 0"
+has out '^6$'
 
 # Steps of a cell that pass more than its output: both states of both layers, and their gradients.
 awk 'BEGIN { s = 7; for (i = 0; i < 400; i++) { s = (s * 75 + 74) % 65537

@@ -138,6 +138,16 @@ static inline int64_t rows_of(const struct setup *s, int rank, int64_t t, int64_
     return ROWS + (moved && rank == s->ranks - 1) - (moved && rank == 0);
 }
 
+/* Asynchronous groups have one rank each, which has the whole batch. */
+static inline int64_t batch_rows(const struct setup *s)
+{
+    return is_async(s) ? ROWS : (int64_t)ROWS * s->ranks;
+}
+static inline int64_t row_in_batch(const struct setup *s, int64_t row)
+{
+    return is_async(s) ? 0 : row;
+}
+
 /* Element i of the gradient that the rank adds in step t. */
 static inline double share_of(const struct crowd *c, int64_t t, int rank, int p, int64_t i)
 {

@@ -60,7 +60,7 @@ static void make_table(struct crowd *c)
                                        .bad = s->drops || s->vetoes ? SW_BAD_DROPS : SW_BAD_STOPS,
                                        .clip_norm = s->clip_norm};
     ASSERT_OK(sw_table_new(&args, &c->stand.table, &err));
-    const struct sw_table_factors f = {.rows = (int64_t)ROWS * s->ranks,
+    const struct sw_table_factors f = {.rows = batch_rows(s),
                                        .inputs = INPUTS,
                                        .outputs = OUTPUTS,
                                        .steps = 1,
@@ -112,7 +112,9 @@ static void make_sums(struct crowd *c, struct sw_device *const *devices)
                                            .first_ms = 60000};
     const struct sw_factors_args factors = {.devices = devices,
                                             .ranks = c->s->ranks,
-                                            .batch_rows = (int64_t)ROWS * c->s->ranks,
+                                            .groups = is_async(c->s) ? c->s->ranks : 1,
+                                            .staleness = c->s->staleness,
+                                            .batch_rows = batch_rows(c->s),
                                             .layers = &layer,
                                             .count = 1};
     struct sw_err err;
@@ -124,7 +126,7 @@ static void make_sums(struct crowd *c, struct sw_device *const *devices)
         ASSERT_OK(sw_factors_new(&factors, &c->factors, &err));
         ASSERT_OK(sw_fault_attach(&c->fault, sw_factors_close_v, c->factors, &err));
         for (int r = 0; r < c->s->ranks; r++)
-            sw_factors_set_rows(c->factors, r, (int64_t)r * ROWS, ROWS);
+            sw_factors_set_rows(c->factors, r, row_in_batch(c->s, (int64_t)r * ROWS), ROWS);
     }
 }
 
@@ -176,7 +178,7 @@ static void make_rank(struct crowd *c, int i)
     if (s->sim)
         assert_int_equal(sw_device_bytes_of(r->dev).in_use - before,
                          sw_exchange_bytes(&args).device);
-    sw_exchange_set_rows(r->x, (int64_t)i * ROWS, ROWS);
+    sw_exchange_set_rows(r->x, row_in_batch(s, (int64_t)i * ROWS), ROWS);
 }
 
 static void serve_alone(void *user)
@@ -324,7 +326,7 @@ static int come_together(struct rank *r, int64_t t, struct sw_err *err)
     const struct sw_param_list all = {r->params, r->count};
     double nothing = 0;
     int rc = SW_OK;
-    if (!sw_exchange_keeps_values(r->x))
+    if (!sw_exchange_keeps_values(r->x) || is_async(r->crowd->s))
         rc = sw_exchange_wait_all(r->x, (uint64_t)t, err);
     if (rc == SW_OK)
         rc = meet_all(r, &nothing, 0, err);
@@ -352,6 +354,7 @@ static int come_together(struct rank *r, int64_t t, struct sw_err *err)
 static void set_rows(struct rank *r, int64_t t)
 {
     int64_t first, rows = rows_of(r->crowd->s, r->rank, t, &first);
+    first = row_in_batch(r->crowd->s, first);
     sw_exchange_set_rows(r->x, first, rows);
     if (r->crowd->factors)
         sw_factors_set_rows(r->crowd->factors, r->rank, first, rows);
@@ -555,6 +558,20 @@ static const struct setup asynchronous[] = {
     {.name = "ssp", HOST, SSP, .ranks = 3},
     {.name = "ssp, mirror", MIRROR, SSP, .ranks = 3},
     {.name = "ssp, mirror, factors", MIRROR, SSP, BY_SERVER, .ranks = 3},
+    {.name = "ssp, exchanged",
+     MIRROR,
+     SSP,
+     EXCHANGED,
+     .ranks = 3,
+     ROUTES([WEIGHT] = "factors", [BIAS] = "factors", [FREE] = "mirror")},
+    {.name = "ssp, sync, exchanged", SYNC, SSP, EXCHANGED, .ranks = 2},
+    {.name = "ssp of 3, exchanged",
+     MIRROR,
+     .rule = &sw_table_async,
+     .staleness = 3,
+     EXCHANGED,
+     .ranks = 4},
+    {.name = "ssp of one group, exchanged", MIRROR, SSP, EXCHANGED, .ranks = 1},
     {.name = "async, mirror", MIRROR, FREELY, .ranks = 3},
     {.name = "async, sync", SYNC, FREELY, .ranks = 3},
     {.name = "async, sync, factors", SYNC, FREELY, BY_SERVER, .ranks = 3},
@@ -678,6 +695,40 @@ static void asynchronous_groups_lose_no_updates(void **state)
         run_case(&asynchronous[i]);
 }
 
+static atomic_int counted_updates, counted_before;
+
+const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
+                                                        uint64_t version, uint64_t before,
+                                                        struct sw_update_numbers *out)
+{
+    const struct sw_update_formula *(*real)(const struct sw_table *, int, uint64_t, uint64_t,
+                                            struct sw_update_numbers *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_table_update_numbers");
+    if (before != SW_UPDATES_OF_ONE_GROUP) {
+        atomic_fetch_add(&counted_updates, 1);
+        atomic_fetch_add(&counted_before, (int)before);
+    }
+    return real(t, param, version, before, out);
+}
+
+/* Updaters that count, such as Adam, count those of all groups, as servers do: every rank makes
+ * each update with the number of its place, also behind a meeting and in a run that is resumed. */
+static void updates_from_factors_have_the_numbers_of_their_order(void **state)
+{
+    const int groups = 3, each = groups * STEPS, params = 2;
+    struct setup s = {.name = "ssp, exchanged", MIRROR, SSP, EXCHANGED, .ranks = groups};
+    for (s.from = 0; s.from <= 40; s.from += 40)
+        for (s.extras = 0; s.extras <= MEETS; s.extras += MEETS) {
+            const int first = groups * (int)s.from;
+            atomic_store(&counted_updates, 0);
+            atomic_store(&counted_before, 0);
+            run_case(&s);
+            assert_int_equal(counted_updates, groups * params * each);
+            assert_int_equal(counted_before,
+                             groups * params * (each * first + each * (each - 1) / 2));
+        }
+}
+
 /* Every way and rule, with something beside that changes no value. */
 static void run_all(int extras, int64_t from)
 {
@@ -746,6 +797,21 @@ static void a_fault_ends_every_wait(void **state)
         }
 }
 
+/* Asynchronous ranks go no further than the bound, where they wait for another one's factors. */
+static void a_fault_ends_the_wait_for_a_group_that_is_behind(void **state)
+{
+    const struct setup s = {
+        .name = "ssp, exchanged", MIRROR, SSP, EXCHANGED, .ranks = 3, .absent_from = 2};
+    struct crowd c;
+    crowd_open(&c, &s);
+    crowd_run(&c);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(c.rank[r].rc, SW_ERR_CANCELLED);
+        assert_true(c.rank[r].step <= 1 + s.staleness + 2);
+    }
+    crowd_close(&c);
+}
+
 /* The registry: every row has a name of its own and what the exchange calls. */
 static void every_route_is_complete(void **state)
 {
@@ -779,6 +845,7 @@ int main(void)
         cmocka_unit_test(two_phase_updates_have_the_same_bits),
         cmocka_unit_test(a_nonfinite_update_is_dropped_by_all),
         cmocka_unit_test(asynchronous_groups_lose_no_updates),
+        cmocka_unit_test(updates_from_factors_have_the_numbers_of_their_order),
         cmocka_unit_test(pushes_may_follow_the_last_backward),
         cmocka_unit_test(layers_may_share_a_parameter),
         cmocka_unit_test(resumed_run_continues_from_its_version),
@@ -786,6 +853,7 @@ int main(void)
         cmocka_unit_test(rows_may_move_between_steps),
         cmocka_unit_test(a_push_may_be_captured_in_a_graph),
         cmocka_unit_test(a_fault_ends_every_wait),
+        cmocka_unit_test(a_fault_ends_the_wait_for_a_group_that_is_behind),
         cmocka_unit_test(every_route_was_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,9 @@
 
 #include "workers_support.h"
 
+#include "run/memory.h"
+#include "worker/input.h"
+
 #define COMM_NET                                                                                   \
     "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"     \
     "[layer conv1]\ntype = convolution\nsrc = image\noutputs = 16\nkernel = 3\nstride = 2\n"       \
@@ -51,4 +54,36 @@ static inline int64_t comm_bytes(const char *name, const char *kind)
                         "kind = '%s'",
                         run_id(name), kind) /
            COMM_STEPS;
+}
+
+/* The convolutions' matrices. */
+enum { CONV_PARAMS = 16 * 9 * 3 + 16 + 16 * 9 * 16 + 16 };
+
+/* The mode of a layer, the same for all workers. */
+static inline enum sw_exchange_mode chosen(struct trial *t, const char *layer)
+{
+    assert_int_equal(trial_open(t), SW_OK);
+    const struct sw_net *net = t->job->workers[1].train;
+    enum sw_exchange_mode mode = sw_net_exchange_mode(net, sw_net_find(net, layer));
+    for (int w = 0; w < t->job->place.placement->worker_count; w++)
+        for (int i = 0; i < sw_net_layer_count(net); i++)
+            assert_int_equal(sw_net_exchange_mode(t->job->workers[w].train, i),
+                             sw_net_exchange_mode(net, i));
+    trial_close(t);
+    return mode;
+}
+
+/* Every device has taken what was planned, at its peak. */
+static inline void assert_planned_memory(struct trial *t)
+{
+    assert_int_equal(trial_open(t), SW_OK);
+    if (trial_run(t) != SW_OK)
+        fail_msg("%s", t->err.text);
+    for (int w = 0; w < t->job->place.placement->worker_count; w++) {
+        const struct sw_worker *worker = &t->job->workers[w];
+        assert_int_equal(sw_device_bytes_of(worker->device).peak,
+                         worker->arena.bytes + sw_worker_param_bytes(worker) +
+                             sw_buffers_device_bytes(worker) + sw_input_bytes(worker));
+    }
+    trial_close(t);
 }

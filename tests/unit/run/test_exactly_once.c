@@ -3,11 +3,12 @@
  * Every gradient of a job is counted exactly once: each gradient is replaced by a distinct integer
  * when a worker pushes it, and sgd has a learning rate of 1, so the last checkpoint shows which
  * gradients have arrived: with groups that are synchronous, asynchronous, bounded, or merged along
- * any topology, and with random delays of workers and messages. All sums stay below 2^24, so floats
- * are exact. Without locks, updates may be lost by nature; there the updates that were made are
- * counted. */
+ * any topology, and with random delays of workers and messages. Factors are replaced by such as
+ * make this gradient. All sums stay below 2^24, so floats are exact. Without locks, updates may be
+ * lost by nature; there the updates that were made are counted. */
 #include "workers_support.h"
 
+#include "exchange/reduce/factors.h"
 #include <dlfcn.h>
 
 enum { STEPS = 12, MOST_TABLES = 4, MOST_SEATS = 8, MOST_DELAY_US = 200 };
@@ -45,6 +46,38 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
     return real(t, worker, param, version, err);
 }
 
+enum { ROWS = 16, LAYERS = 2, MOST_MEMBERS = 2, DEPTH = 2 };
+static const int64_t inputs_of[LAYERS] = {3 * 14 * 14, 12}, outputs_of[LAYERS] = {12, 4};
+static int members; /* workers of a group whose factors are exchanged */
+
+/* Of a rank's rows: its first one has the inputs 1, and the gradient. All others are zero. A step
+ * may still be queued when the next one is pushed. */
+static struct {
+    float x[ROWS * 3 * 14 * 14], dy[ROWS * 12];
+} sent[MOST_SEATS][LAYERS][DEPTH];
+
+int sw_factors_push(struct sw_factors *f, int rank, int layer, uint64_t round,
+                    struct sw_stream *compute, struct sw_err *err)
+{
+    int (*real)(struct sw_factors *, int, int, uint64_t, struct sw_stream *, struct sw_err *);
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_factors_push");
+    const int64_t rows = ROWS / members, first = rank % members * rows;
+    const int64_t in = inputs_of[layer], out = outputs_of[layer];
+    float *x = sent[rank][layer][round % DEPTH].x, *dy = sent[rank][layer][round % DEPTH].dy;
+
+    for (int64_t i = 0; i < in; i++)
+        x[i] = 1;
+    for (int64_t o = 0; o < out; o++)
+        dy[o] = (float)entry(0, rank, round);
+    int rc = sw_copy(compute, sw_factors_x(f, rank, layer) + first * in, x,
+                     (size_t)(rows * in) * sizeof *x, err);
+    if (rc == SW_OK)
+        rc = sw_copy(compute, sw_factors_dy(f, rank, layer) + first * out, dy,
+                     (size_t)(rows * out) * sizeof *dy, err);
+    dawdle();
+    return rc == SW_OK ? real(f, rank, layer, round, compute, err) : rc;
+}
+
 int sw_queue_push(struct sw_queue *q, const void *item)
 {
     int (*real)(struct sw_queue *, const void *);
@@ -73,6 +106,7 @@ static const char recipe[] =
 #define TABLES(n) "cluster.server_groups=" #n
 #define SOON "cluster.sync_period=2"
 #define PS "cluster.comm=ps" /* the test writes gradients */
+#define SFB "cluster.comm=sfb"
 #define MANY_SLICES "cluster.slice_size=1024"
 
 static const struct setting {
@@ -213,6 +247,33 @@ static const struct setting {
      1,
      true,
      false},
+    {"sim-factors",
+     {SANDBLASTER, MEMBERS(2), SFB},
+     "sim:gpus=2,mem=32MiB",
+     1,
+     2,
+     1,
+     0,
+     false,
+     false},
+    {"sim-ssp-factors",
+     {"cluster.framework=downpour", GROUPS(3), "cluster.staleness=1", SFB},
+     "sim:gpus=3,mem=32MiB",
+     3,
+     1,
+     1,
+     1,
+     true,
+     false},
+    {"sim-ssp-members",
+     {"cluster.framework=downpour", GROUPS(2), MEMBERS(2), "cluster.staleness=3", SFB},
+     "sim:gpus=4,mem=32MiB",
+     2,
+     2,
+     1,
+     3,
+     true,
+     false},
     {"sim-merge",
      {BSP, ASYNC, GROUPS(2), TABLES(2), SOON, PS},
      "sim:gpus=2,mem=32MiB",
@@ -324,6 +385,7 @@ static void run_setting(const struct setting *s)
                       .oversubscribe = true,
                       .device = s->device};
     memcpy(t.sets, s->sets, sizeof s->sets);
+    members = s->members;
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
         fail_msg("%s: %s%s", s->name, t.err.text, sw_bytes_text(&t.messages));
     assert_int_equal(t.job->place.placement->worker_count, s->groups * s->members);

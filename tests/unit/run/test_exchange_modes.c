@@ -75,9 +75,6 @@ static int64_t all_values(const char *mode, int workers, int servers)
     return values;
 }
 
-/* The convolutions' matrices. */
-enum { CONV_PARAMS = 16 * 9 * 3 + 16 + 16 * 9 * 16 + 16 };
-
 static void assert_moved(const char *name, const char *mode, int workers, int servers)
 {
     int64_t conv = 2 * CONV_PARAMS * workers, all = all_values(mode, workers, servers) + conv;
@@ -131,16 +128,7 @@ static void factors_take_the_memory_that_is_planned(void **state)
                                    i < 2   ? "cluster.copy=async"
                                    : i < 4 ? "cluster.copy=none"
                                            : "cluster.rebalance=no"}};
-        assert_int_equal(trial_open(&t), SW_OK);
-        if (trial_run(&t) != SW_OK)
-            fail_msg("%s", t.err.text);
-        for (int w = 0; w < 3; w++) {
-            const struct sw_worker *worker = &t.job->workers[w];
-            assert_int_equal(sw_device_bytes_of(worker->device).peak,
-                             worker->arena.bytes + sw_worker_param_bytes(worker) +
-                                 sw_buffers_device_bytes(worker) + sw_input_bytes(worker));
-        }
-        trial_close(&t);
+        assert_planned_memory(&t);
     }
 }
 
@@ -425,19 +413,6 @@ static void links_alone_choose_as_poseidon_does(void **state)
         sfb += all;
     }
     assert_true(compared > 130 && sfb > 30 && sfb < compared - 30);
-}
-
-static enum sw_exchange_mode chosen(struct trial *t, const char *layer)
-{
-    assert_int_equal(trial_open(t), SW_OK);
-    const struct sw_net *net = t->job->workers[1].train;
-    enum sw_exchange_mode mode = sw_net_exchange_mode(net, sw_net_find(net, layer));
-    for (int w = 0; w < t->job->place.placement->worker_count; w++)
-        for (int i = 0; i < sw_net_layer_count(net); i++)
-            assert_int_equal(sw_net_exchange_mode(t->job->workers[w].train, i),
-                             sw_net_exchange_mode(net, i));
-    trial_close(t);
-    return mode;
 }
 
 static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
