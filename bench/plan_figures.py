@@ -98,8 +98,25 @@ def predict(bench, setup, sets, calibrates=True):
     return json.loads(measure.run(argv, env=environment(bench)).out)
 
 
+STRETCH = 10  # steps in a row whose mean is one time: steps on devices overlap
+
+
+def times_of(rows, warmup):
+    """The milliseconds of a step in stretches of steps of each worker."""
+    times, workers = [], {}
+    for worker, step, ms in rows:
+        if int(step) > warmup:
+            workers.setdefault(worker, []).append(float(ms))
+    for steps in workers.values():
+        stretch = max(1, min(STRETCH, len(steps) // 3))
+        times += [sum(steps[i:i + stretch]) / stretch
+                  for i in range(0, len(steps) - stretch + 1, stretch)]
+    return times
+
+
 def train(bench, setup, sets):
-    """Trains some steps; returns the median milliseconds of a step."""
+    """Trains some steps; returns the milliseconds of a step, as the workers' time breakdown has it.
+    """
     net = net_of(bench, setup.net)
     name = "plan-%d" % len(os.listdir(bench.temporary))
     argv = prefix(setup) + [bench.options.binary, "run", bench.recipe(net["recipe"]), "--device",
@@ -109,11 +126,12 @@ def train(bench, setup, sets):
     for text in ["job.batch=%d" % net["batch"]] + list(sets):
         argv += ["--set", text]
     measure.run(argv, env=environment(bench))
-    rows = bench.sql("SELECT value FROM metrics WHERE split = 'train' AND name = 'samples_per_s'"
-                     " AND step > %d AND run_id = (SELECT id FROM runs WHERE name = '%s')" %
-                     (net["warmup"], name))
+    rows = bench.sql("SELECT worker, step, read_ms + decode_ms + h2d_ms + forward_ms + backward_ms"
+                     " + update_ms + comm_exposed_ms + wait_ms + idle_ms FROM step_time"
+                     " WHERE run_id = (SELECT id FROM runs WHERE name = '%s') ORDER BY worker, step"
+                     % name)
     bench.drop(name)
-    return 1e3 * net["batch"] / median([float(r[0]) for r in rows])
+    return median(times_of(rows, net["warmup"]))
 
 
 def settings_of(ini):
