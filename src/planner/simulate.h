@@ -26,7 +26,8 @@ struct sw_simulation_args {
     const struct sw_net_model *net;
     const struct sw_machine_model *machine;
     const struct sw_parallel_plan *plan;
-    int steps;        /* of every group, at least 2; 0: SW_SIMULATION_STEPS */
+    int steps;        /* of every group, at least 2; 0: SW_SIMULATION_STEPS, or fewer of very many
+                         asynchronous groups */
     bool no_overlap;  /* gradients are exchanged after the whole backward pass */
     double bandwidth; /* most bytes per second that a host or device sends; 0: no limit */
     double jitter;    /* relative standard deviation of a worker's passes; 0: none */

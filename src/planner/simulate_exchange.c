@@ -102,21 +102,29 @@ static void record_staleness(struct sw_plansim *s, const struct sw_plansim_excha
         s->most_staleness = lag;
 }
 
-/* Updates of the slowest group that is not lost. */
-static int64_t least_updates(const struct sw_plansim *s, int layer)
+/* Finds the slowest groups that are not lost, and returns their updates. */
+static int64_t find_slowest(struct sw_plansim *s, int layer)
 {
     int64_t least = INT64_MAX;
+    int *count = &s->slowest[layer];
 
-    for (int i = s->first_exchange[layer]; i < s->first_exchange[layer + 1]; i++)
-        if (!s->is_lost[s->exchange[i].group] && s->exchange[i].updates < least)
-            least = s->exchange[i].updates;
+    *count = 0;
+    for (int i = s->first_exchange[layer]; i < s->first_exchange[layer + 1]; i++) {
+        const struct sw_plansim_exchange *e = &s->exchange[i];
+        if (s->is_lost[e->group])
+            continue;
+
+        *count = e->updates < least ? 1 : *count + (e->updates == least);
+        least = e->updates < least ? e->updates : least;
+    }
+
     return least == INT64_MAX ? s->least[layer] : least;
 }
 
 /* Some groups may go on after the update of another one, or its loss. */
 static int release_answers(struct sw_plansim *s, int layer, struct sw_err *err)
 {
-    int64_t least = least_updates(s, layer);
+    int64_t least = find_slowest(s, layer);
     if (least == s->least[layer])
         return SW_OK;
 
@@ -144,7 +152,7 @@ static int answer(struct sw_plansim *s, struct sw_plansim_exchange *e, bool *wit
 {
     bool was_slowest = e->updates++ == s->least[e->layer];
 
-    if (s->is_async && was_slowest) {
+    if (s->is_async && was_slowest && --s->slowest[e->layer] == 0) {
         int rc = release_answers(s, e->layer, err);
         if (rc != SW_OK)
             return rc;

@@ -52,19 +52,25 @@ static int words_of(const struct sw_plansim_links *l)
     return (l->levels + 63) / 64;
 }
 
+/* Notes in one of the two sets of levels whether the cell belongs to it. */
+static void note(const struct sw_plansim_links *l, uint64_t *set, int level, int link, bool belongs)
+{
+    uint64_t *word = &set[link * words_of(l) + level / 64], bit = 1ull << level % 64;
+
+    *word = belongs ? *word | bit : *word & ~bit;
+}
+
 /* Notes whether the cell has transfers. */
 static void note_presence(struct sw_plansim_links *l, int level, int link)
 {
-    uint64_t *word = &l->present[link * words_of(l) + level / 64], bit = 1ull << level % 64;
-
-    *word = cell_of(l, level, link)->first ? *word | bit : *word & ~bit;
+    note(l, l->present, level, link, cell_of(l, level, link)->first != NULL);
 }
 
-/* The first level, from `level` on, at which the link has transfers; l->levels: none. */
-static int next_level(const struct sw_plansim_links *l, int level, int link)
+/* The first level of the link, from `level` on, that belongs to the set; l->levels: none. */
+static int next_in(const struct sw_plansim_links *l, const uint64_t *set, int level, int link)
 {
     for (int word = level / 64; word < words_of(l); word++) {
-        uint64_t bits = l->present[link * words_of(l) + word];
+        uint64_t bits = set[link * words_of(l) + word];
 
         if (word == level / 64)
             bits &= ~0ull << level % 64;
@@ -73,6 +79,12 @@ static int next_level(const struct sw_plansim_links *l, int level, int link)
     }
 
     return l->levels;
+}
+
+/* The first level, from `level` on, at which the link has transfers; l->levels: none. */
+static int next_level(const struct sw_plansim_links *l, int level, int link)
+{
+    return next_in(l, l->present, level, link);
 }
 
 /* ---- Life ---- */
@@ -86,9 +98,10 @@ int sw_plansim_links_init(struct sw_plansim_links *l, const double *capacity, in
     l->link = sw_calloc(n, sizeof *l->link);
     l->cell = sw_calloc(cells, sizeof *l->cell);
     l->present = sw_calloc(n * (size_t)words_of(l), sizeof *l->present);
+    l->active = sw_calloc(n * (size_t)words_of(l), sizeof *l->active);
     l->first_dirty = sw_calloc((size_t)levels, sizeof *l->first_dirty);
     l->found_link = sw_calloc(n, sizeof *l->found_link);
-    if (!l->link || !l->cell || !l->present || !l->first_dirty || !l->found_link)
+    if (!l->link || !l->cell || !l->present || !l->active || !l->first_dirty || !l->found_link)
         return sw_err_nomem(err, "links", cells * sizeof *l->cell);
 
     for (int i = 0; i < links; i++)
@@ -109,6 +122,7 @@ void sw_plansim_links_fini(struct sw_plansim_links *l)
     sw_free(l->found_link);
     sw_free(l->first_dirty);
     sw_free(l->present);
+    sw_free(l->active);
     sw_free(l->cell);
     sw_free(l->link);
     *l = (struct sw_plansim_links){.link = NULL};
@@ -261,8 +275,8 @@ static double left_to(const struct sw_plansim_links *l, int level, int link)
     const double capacity = l->link[link].capacity, rounding = EPSILON * capacity;
     double left = capacity;
 
-    for (int q = next_level(l, 0, link); q < level && left > rounding;
-         q = next_level(l, q + 1, link))
+    for (int q = next_in(l, l->active, 0, link); q < level && left > rounding;
+         q = next_in(l, l->active, q + 1, link))
         left -= cell_of(l, q, link)->used;
     return left > rounding ? left : 0;
 }
@@ -447,6 +461,7 @@ static void use_links(struct sw_plansim_links *l, int level)
         int link = l->found_link[i];
 
         cell_of(l, level, link)->used = l->link[link].weight;
+        note(l, l->active, level, link, l->link[link].weight > 0);
         pass_on(l, level, link);
     }
 }
@@ -548,10 +563,8 @@ double sw_plansim_links_chunk_s(const struct sw_plansim_links *l,
     for (int i = 0; i < path->count; i++) {
         int link = path->use[i].link;
 
-        int q = next_level(l, level + 1, link);
+        int q = next_in(l, l->active, level + 1, link);
 
-        while (q < l->levels && cell_of(l, q, link)->used == 0)
-            q = next_level(l, q + 1, link);
         if (q < l->levels)
             longest_s = fmax(longest_s, chunk_of(l, q, link, now_s) / l->link[link].capacity);
     }

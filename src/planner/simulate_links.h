@@ -9,7 +9,7 @@
 
 #include "planner/simulate_events.h"
 
-enum { SW_PLANSIM_ADMITTED = 32, SW_PLANSIM_CHUNK = 256 << 10 /* bytes */ };
+enum { SW_PLANSIM_ADMITTED = 8, SW_PLANSIM_CHUNK = 256 << 10 /* bytes */ };
 
 /* What a transfer crosses. Links without a limit are left out. */
 struct sw_plansim_path {
@@ -27,6 +27,7 @@ struct sw_plansim_links {
     struct sw_plansim_link *link; /* owned [links] */
     struct sw_plansim_cell *cell; /* owned [links][levels] */
     uint64_t *present;            /* owned [links][words]: bits of levels with transfers */
+    uint64_t *active;             /* likewise of levels whose transfers use the link */
     int links, levels;
     struct sw_plansim_transfer *transfer; /* owned [count]; ended ones are used again */
     int64_t count, capacity;

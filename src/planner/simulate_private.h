@@ -130,6 +130,7 @@ struct sw_plansim {
     int unfinished;       /* groups that have not done `steps` */
     bool *is_lost;        /* owned [groups] */
     int64_t *least;       /* owned [layers]: updates of the slowest group that is not lost */
+    int *slowest;         /* owned [layers]: groups that have made no more */
     double staleness;     /* sum over answers */
     int64_t answers, most_staleness;
     double *layer_wait_s; /* borrowed [layers]: sums of all workers */

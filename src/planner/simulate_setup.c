@@ -7,6 +7,10 @@
 #include "planner/cost_private.h"
 #include <math.h>
 
+/* Of a simulation whose steps are not given: so many gradients of workers in all, but a few steps
+ * anyway. */
+enum { MOST_GRADIENTS = 1 << 16, LEAST_STEPS = 3 };
+
 /* ---- Shared ---- */
 
 bool sw_plansim_computes(const struct sw_plansim *s, int layer, const struct sw_plansim_worker *w)
@@ -139,6 +143,8 @@ static void place_workers(struct sw_plansim *s)
 {
     for (int g = 0; g < s->groups; g++)
         s->group_steps[g] = s->steps;
+    for (int l = 0; l < s->layers; l++)
+        s->slowest[l] = s->groups;
     for (int i = 0; i < s->workers; i++)
         place_worker(s, i);
 
@@ -208,11 +214,30 @@ static int allocate(struct sw_plansim *s, struct sw_err *err)
     s->group_steps = sw_calloc((size_t)s->groups, sizeof *s->group_steps);
     s->is_lost = sw_calloc((size_t)s->groups, sizeof *s->is_lost);
     s->least = sw_calloc(layers + 1, sizeof *s->least);
+    s->slowest = sw_calloc(layers + 1, sizeof *s->slowest);
 
     if (!s->pass_s[0] || !s->pass_s[1] || !s->capacity || !s->server_free_s || !s->worker ||
-        !s->first_exchange || !s->urgency || !s->group_steps || !s->is_lost || !s->least)
+        !s->first_exchange || !s->urgency || !s->group_steps || !s->is_lost || !s->least ||
+        !s->slowest)
         return sw_err_nomem(err, "a simulation", workers * layers * sizeof(double));
     return SW_OK;
+}
+
+/* Hundreds of asynchronous groups tell in fewer steps what a few groups tell in more. */
+static int64_t usual_steps(const struct sw_simulation_args *args)
+{
+    const struct sw_plan_shape *shape = &args->plan->shape;
+    int64_t trained = 1;
+
+    if (shape->consistency == SW_CONSISTENCY_BSP)
+        return SW_SIMULATION_STEPS;
+
+    for (int l = 0; l < args->net->count; l++)
+        trained += args->net->layer[l].params > 0;
+
+    const int64_t steps = MOST_GRADIENTS / (trained * shape->groups * shape->group_size);
+    return steps < LEAST_STEPS ? LEAST_STEPS
+                               : steps < SW_SIMULATION_STEPS ? steps : SW_SIMULATION_STEPS;
 }
 
 int sw_plansim_init(struct sw_plansim *s, const struct sw_simulation_args *args, struct sw_err *err)
@@ -233,7 +258,7 @@ int sw_plansim_init(struct sw_plansim *s, const struct sw_simulation_args *args,
                              .workers = shape->groups * shape->group_size,
                              .groups = shape->groups,
                              .size = shape->group_size,
-                             .steps = args->steps ? args->steps : SW_SIMULATION_STEPS,
+                             .steps = args->steps ? args->steps : usual_steps(args),
                              .unfinished = shape->groups,
                              .is_async = shape->consistency != SW_CONSISTENCY_BSP,
                              .first_woken = -1};
@@ -271,6 +296,7 @@ void sw_plansim_fini(struct sw_plansim *s)
     sw_free(s->move);
     sw_free(s->exchange);
     sw_free(s->least);
+    sw_free(s->slowest);
     sw_free(s->is_lost);
     sw_free(s->group_steps);
     sw_free(s->urgency);
