@@ -12,15 +12,22 @@ int64_t sw_cost_rows(const struct sw_cost_model *c)
 
 /* ---- Passes ---- */
 
-/* The number of concurrent workers that is closest to `workers` among the samples of devices with
- * as many threads; -1: there are no such samples. */
-static int closest_workers(const struct sw_layer_model *l, int threads, int workers)
+/* Is it a sample of devices with as many threads, of the whole layer or of a part of its columns?
+ */
+static bool is_kind(const struct sw_layer_sample *s, int threads, bool part)
+{
+    return s->threads == threads && (s->part > 0) == part;
+}
+
+/* The number of concurrent workers that is closest to `workers` among the samples of a kind; -1:
+ * there are no such samples. */
+static int closest_workers(const struct sw_layer_model *l, int threads, bool part, int workers)
 {
     int closest = -1;
 
     for (int i = 0; i < l->sample_count; i++) {
         const int count = l->samples[i].workers;
-        if (l->samples[i].threads == threads &&
+        if (is_kind(&l->samples[i], threads, part) &&
             (closest < 0 || abs(count - workers) < abs(closest - workers)))
             closest = count;
     }
@@ -53,11 +60,11 @@ static bool find_sampled(const struct sw_layer_model *l, int threads, double row
                          double seconds[2])
 {
     const struct sw_layer_sample *fewer[2] = {NULL}, *more[2] = {NULL};
-    const int closest = closest_workers(l, threads, workers);
+    const int closest = closest_workers(l, threads, false, workers);
 
     for (int i = 0; i < l->sample_count; i++) {
         const struct sw_layer_sample *s = &l->samples[i];
-        if (s->threads == threads && s->workers == closest)
+        if (is_kind(s, threads, false) && s->workers == closest)
             put_sample((double)s->rows <= rows ? fewer : more, s, rows);
     }
 
@@ -78,6 +85,27 @@ static bool find_sampled(const struct sw_layer_model *l, int threads, double row
     return true;
 }
 
+/* Measured times of about the same part of the layer's columns, in proportion to the part and the
+ * rows. False: there are none. */
+static bool find_sampled_part(const struct sw_layer_model *l, int threads, double rows,
+                              double columns, int workers, double seconds[2])
+{
+    const int closest = closest_workers(l, threads, true, workers);
+
+    for (int i = 0; i < l->sample_count; i++) {
+        const struct sw_layer_sample *s = &l->samples[i];
+        const double share = s->part > 0 ? columns * rows / (s->part * (double)s->rows) : 0;
+        if (!is_kind(s, threads, true) || s->workers != closest || share < 0.5 || share > 2)
+            continue;
+
+        seconds[0] = share * s->forward_s;
+        seconds[1] = share * s->backward_s;
+        return true;
+    }
+
+    return false;
+}
+
 /* Samples of cores with another number of threads, the nearest one; NULL: there are none. */
 static const struct sw_layer_sample *other_threads(const struct sw_layer_model *l, int threads)
 {
@@ -85,7 +113,7 @@ static const struct sw_layer_sample *other_threads(const struct sw_layer_model *
 
     for (int i = 0; i < l->sample_count; i++) {
         const struct sw_layer_sample *s = &l->samples[i];
-        if (s->threads > 0 &&
+        if (s->threads > 0 && s->part == 0 &&
             (!nearest || abs(s->threads - threads) < abs(nearest->threads - threads)))
             nearest = s;
     }
@@ -112,6 +140,8 @@ double sw_cost_pass(const struct sw_cost_model *c, int layer, int device, double
 
     if (backward && !l->has_backward)
         return 0;
+    if (columns < 1 && find_sampled_part(l, d->threads, rows, columns, workers, sampled))
+        return sampled[backward];
     if (find_sampled(l, d->threads, rows, workers, sampled))
         return columns * sampled[backward];
 
@@ -162,6 +192,32 @@ double sw_cost_fit(const struct sw_cost_model *c, const struct sw_plan_fit *fit,
     const double copies_s = 2 * sw_cost_time(fit->copied_bytes / c->workers, c->host.bytes_per_s);
 
     return recompute_s + fmax(SW_NET_COPY_COST * copies_s, copies_s - compute_s);
+}
+
+/* How well a measured step tells of others: with as many threads, with movements or without, then
+ * with as many workers. */
+static int distance(const struct sw_rest_sample *r, int threads, bool moves, int workers)
+{
+    return (abs(r->threads - threads) * 2 + (r->moves != moves)) * SW_MODEL_DEVICES +
+           abs(r->workers - workers);
+}
+
+double sw_cost_rest(const struct sw_cost_model *c, bool moves)
+{
+    const struct sw_device_model *d = &c->machine->device[0];
+    const struct sw_rest_sample *best = NULL;
+
+    for (int i = 0; i < c->net->rest_count; i++) {
+        const struct sw_rest_sample *r = &c->net->rest[i];
+        if ((r->threads > 0) != d->host_memory)
+            continue;
+
+        if (!best || distance(r, d->threads, moves, c->workers) <
+                         distance(best, d->threads, moves, c->workers))
+            best = r;
+    }
+
+    return best ? best->seconds : 0;
 }
 
 static bool same_kind(const struct sw_device_model *a, const struct sw_device_model *b)
@@ -321,14 +377,14 @@ double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gra
 {
     const struct sw_layer_model *l = &c->net->layer[layer];
     const struct sw_device_model *d = &c->machine->device[0];
-    const int closest = closest_workers(l, d->threads, c->workers);
+    const int closest = closest_workers(l, d->threads, false, c->workers);
 
     if (c->is_async || (d->host_memory ? c->all.bytes_per_s > 0 : !c->machine->mirrors))
         return 0;
 
     for (int i = 0; i < l->sample_count; i++) {
         const struct sw_layer_sample *s = &l->samples[i];
-        if (s->threads == d->threads && s->workers == closest)
+        if (is_kind(s, d->threads, false) && s->workers == closest)
             return s->update_s * touched(c, gradients) / touched(c, s->workers);
     }
 

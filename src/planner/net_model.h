@@ -15,10 +15,19 @@ enum { SW_PLANNER_SOURCES = 16 };
 struct sw_layer_sample {
     int64_t rows; /* of that worker */
     int workers, threads;
-    double forward_s, backward_s; /* of the first input also what a step takes beside passes,
-                                     updates and exchanges */
+    double part; /* of the layer's columns that the worker has; 0: all */
+    double forward_s, backward_s;
     double update_s; /* sum of the gradients of all workers and update, in host memory, by as many
                         servers side by side; 0: not measured */
+};
+
+/* What a measured step took beside passes, updates, exchanges and movements: reading the batch,
+ * queueing work, recording the step, waking threads. Of workers as in struct sw_layer_sample. */
+struct sw_rest_sample {
+    int workers, threads;
+    bool moves; /* activations moved between the workers: a step then waits for its device in the
+                   middle, and does not overlap with the next one */
+    double seconds;
 };
 
 struct sw_layer_model {
@@ -36,6 +45,7 @@ struct sw_layer_model {
     bool has_backward;
 
     int64_t params; /* trained elements; 0: none */
+    int arrays;     /* that these are in: a weight and a bias are two; 0: one */
     int64_t frozen; /* elements of parameters that are not trained */
     /* Factors of the gradient: per row of the batch `steps` vectors of `inputs` and of `outputs`
      * elements. steps 0: it has none. */
@@ -68,6 +78,9 @@ struct sw_net_model {
                               cannot exchange factors (sfb) */
     /* What plan/choices.h asks to decide whether devices make the updates. */
     struct sw_copy_terms copy;
+
+    const struct sw_rest_sample *rest; /* [rest_count] */
+    int rest_count;                    /* 0: it takes no time */
 
     /* Why the layer cannot be partitioned in that way over so many workers, or NULL: it can. ROWS
      * is always possible; layers of which `is_input` holds have no other. Pure; any thread. */

@@ -52,7 +52,8 @@ struct sw_layer_cost {
 struct sw_plan_time {
     double step_s;
     double compute_s, params_s, activations_s; /* of step_s, on the critical worker */
-    double wait_s;                             /* the rest of step_s */
+    double rest_s;                             /* likewise, beside all layers */
+    double wait_s;                             /* for other workers */
 };
 
 struct sw_parallel_plan {

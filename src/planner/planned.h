@@ -77,11 +77,6 @@ struct sw_simulation_args sw_planned_simulation(const struct sw_planned_args *ar
 int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds,
                           struct sw_err *err) SW_MUST_CHECK;
 
-/* Seconds of a step of one group on the first `workers` devices of a machine, with all layers split
- * by rows, whole gradients and one server per worker. Errors: those of sw_simulate. */
-int sw_planned_rows(const struct sw_planned_args *args, const struct sw_machine_model *machine,
-                    int workers, double *seconds, struct sw_err *err) SW_MUST_CHECK;
-
 /* How much faster a step is than that of one worker, per sample. */
 double sw_planned_speed_up(const struct sw_planned *p);
 /* Samples that a step of all groups trains. */

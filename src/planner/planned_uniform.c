@@ -76,26 +76,20 @@ int sw_planned_add_uniforms(struct sw_planned_making *m, const struct sw_machine
     return rc;
 }
 
-int sw_planned_rows(const struct sw_planned_args *args, const struct sw_machine_model *machine,
-                    int workers, double *seconds, struct sw_err *err)
+int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds, struct sw_err *err)
 {
     const struct uniform rows = {.shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
                                            .consistency = SW_CONSISTENCY_BSP,
                                            .staleness = -1,
                                            .groups = 1,
-                                           .group_size = workers,
-                                           .servers = workers},
+                                           .group_size = 1,
+                                           .servers = 1},
                                  .partition = SW_PARTITION_ROWS};
     struct sw_parallel_plan p = {0};
 
-    int rc = make_uniform(args, machine, &rows, &p, err);
+    int rc = make_uniform(args, args->machine[0], &rows, &p, err);
     if (rc == SW_OK)
         *seconds = p.time.step_s;
     sw_parallel_plan_fini(&p);
     return rc;
-}
-
-int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds, struct sw_err *err)
-{
-    return sw_planned_rows(args, args->machine[0], 1, seconds, err);
 }

@@ -227,10 +227,12 @@ static void summarize(const struct sw_plansim *s, struct sw_simulation *out)
                                 .compute_s = spent_s(w, SW_PLANSIM_COMPUTES),
                                 .params_s =
                                     spent_s(w, SW_PLANSIM_UPDATES) + spent_s(w, SW_PLANSIM_PARAMS),
-                                .activations_s = spent_s(w, SW_PLANSIM_ACTIVATIONS)};
+                                .activations_s = spent_s(w, SW_PLANSIM_ACTIVATIONS),
+                                .rest_s = spent_s(w, SW_PLANSIM_RESTS)};
     int64_t steps = 0;
 
-    time.wait_s = fmax(time.step_s - time.compute_s - time.params_s - time.activations_s, 0);
+    time.wait_s =
+        fmax(time.step_s - time.compute_s - time.params_s - time.activations_s - time.rest_s, 0);
     out->time = time;
     out->samples_per_s = samples_per_s(s, time.step_s);
     out->wait_share = wait_share(s);

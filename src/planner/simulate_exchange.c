@@ -217,6 +217,14 @@ static const struct sw_plansim_path *path_of(const struct sw_plansim_exchange *e
     return e->stage == SW_PLANSIM_UP ? e->up : e->down;
 }
 
+/* Copies of devices go in the order of their queues, but for what a limit of the throughput holds
+ * back. */
+static int urgency_of(const struct sw_plansim *s, const struct sw_plansim_exchange *e)
+{
+    bool is_held = e->stage == SW_PLANSIM_UP && e->is_mirror && s->args->bandwidth > 0;
+    return e->is_queued && !is_held ? SW_PLANSIM_COPIES : s->urgency[e->layer];
+}
+
 static void finish(struct sw_plansim *s, struct sw_plansim_exchange *e)
 {
     e->stage = SW_PLANSIM_GATHER;
@@ -224,6 +232,46 @@ static void finish(struct sw_plansim *s, struct sw_plansim_exchange *e)
 
     for (int i = 0; i < e->members.count; i++)
         sw_plansim_wake(s, member(e, i));
+}
+
+/* Asks for the next values that the worker may fetch: it waits for those of a layer before it asks
+ * for those of the layers above it. */
+static int fetch_next(struct sw_plansim *s, struct sw_plansim_worker *w, struct sw_err *err)
+{
+    for (;; w->fetch_layer++) {
+        if (w->fetch_layer == s->layers) {
+            w->fetch_layer = 0;
+            w->fetch_step++;
+        }
+
+        struct sw_plansim_exchange *e =
+            sw_plansim_exchange_of(s, w->fetch_layer, (int)(w - s->worker));
+        if (!e || !e->is_mirror || !sw_plansim_computes(s, w->fetch_layer, w))
+            continue;
+        if (e->ready < w->fetch_step)
+            return SW_OK;
+        if (!e->is_ready)
+            continue;
+
+        e->is_ready = false;
+        int rc = sw_plansim_ask(s, e->down, urgency_of(s, e), index_of(s, e), err);
+        if (rc != SW_OK)
+            return rc;
+    }
+}
+
+static int fetch(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)
+{
+    e->ready++;
+    e->is_ready = true;
+
+    for (int i = 0; i < e->members.count; i++) {
+        int rc = fetch_next(s, &s->worker[member(e, i)], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
 }
 
 /* Begins the stage. *at_once: it has nothing to do. */
@@ -256,9 +304,10 @@ static int begin_stage(struct sw_plansim *s, struct sw_plansim_exchange *e, bool
         return rc;
 
     default:
+        if (e->stage == SW_PLANSIM_DOWN && e->is_mirror)
+            return fetch(s, e, err);
         *at_once = !path || path->count == 0;
-        return *at_once ? SW_OK
-                        : sw_plansim_ask(s, path, s->urgency[e->layer], index_of(s, e), err);
+        return *at_once ? SW_OK : sw_plansim_ask(s, path, urgency_of(s, e), index_of(s, e), err);
     }
 }
 
@@ -282,9 +331,15 @@ int sw_plansim_exchange_begin(struct sw_plansim *s, int exchange, struct sw_err 
     const struct sw_plansim_exchange *e = &s->exchange[exchange];
     const struct sw_plansim_path *path = path_of(e);
     double units = e->stage == SW_PLANSIM_UP ? e->up_bytes : e->down_bytes;
+    int arrays = e->stage == SW_PLANSIM_UP ? e->up_arrays : e->down_arrays;
 
-    return sw_plansim_links_begin(&s->links, path, s->urgency[e->layer], units * path->bytes,
-                                  exchange, s->now_s, err);
+    return sw_plansim_links_begin(
+        &s->links, path,
+        &(struct sw_plansim_load){.bytes = units * path->bytes,
+                                  .copies_s = arrays * path->copies * path->latency_s,
+                                  .level = urgency_of(s, e),
+                                  .owner = exchange},
+        s->now_s, err);
 }
 
 int sw_plansim_exchange_ended(struct sw_plansim *s, int exchange, struct sw_err *err)

@@ -7,6 +7,8 @@
 
 #define FLOAT_BYTES ((double)sizeof(float))
 
+enum { FACTORS = 2 /* arrays: inputs of the layer, and gradients of its outputs */ };
+
 /* What an exchange's work is computed from. */
 struct work {
     const struct sw_layer_model *layer;
@@ -28,6 +30,11 @@ static double seconds(double amount, double rate)
 static double update_s(const struct work *w, double params)
 {
     return w->update_s * params / (double)w->layer->params;
+}
+
+static int arrays(const struct sw_layer_model *l)
+{
+    return l->arrays > 1 ? l->arrays : 1;
 }
 
 static int servers(const struct sw_plansim *s)
@@ -83,7 +90,14 @@ static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_pla
     int rc = sw_plansim_paths_get(&s->paths, SW_PLANSIM_PUSH, e->members, host, &e->up, err);
     if (rc != SW_OK)
         return rc;
-    return sw_plansim_paths_get(&s->paths, SW_PLANSIM_PULL, e->members, host, &e->down, err);
+    rc = sw_plansim_paths_get(&s->paths, SW_PLANSIM_PULL, e->members, host, &e->down, err);
+    if (rc != SW_OK)
+        return rc;
+
+    e->up_arrays = factors ? FACTORS * servers(s) : arrays(w->layer);
+    e->down_arrays = arrays(w->layer);
+    e->is_queued = e->is_mirror = e->down->copies > 0 && e->down->count > 0;
+    return SW_OK;
 }
 
 /* Every worker gets the sum, or all factors; in shared memory the servers of a host get them. */
@@ -110,6 +124,8 @@ static int use_members(struct sw_plansim *s, const struct work *w, struct sw_pla
         return SW_OK;
 
     e->up_bytes = factors ? factor_bytes(w, e, w->layer->inputs) : FLOAT_BYTES * w->owned;
+    e->up_arrays = factors ? FACTORS : arrays(w->layer);
+    e->is_queued = !w->in_memory && w->hosts == 1;
     return sw_plansim_paths_get(&s->paths, factors ? SW_PLANSIM_FACTORS : SW_PLANSIM_ALLREDUCE,
                                 e->members, 0, &e->up, err);
 }
@@ -179,7 +195,7 @@ static int count_sets(const struct sw_plansim *s, int layer)
 
 int sw_plansim_plan_exchanges(struct sw_plansim *s, struct sw_err *err)
 {
-    int urgency = 1;
+    int urgency = SW_PLANSIM_URGENCY;
 
     for (int l = 0; l < s->layers; l++) {
         s->first_exchange[l + 1] = s->first_exchange[l] + count_sets(s, l);

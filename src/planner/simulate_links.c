@@ -36,9 +36,9 @@ struct sw_plansim_transfer {
     const struct sw_plansim_path *path; /* NULL: unused */
     struct node *node;                  /* owned [path->count] */
     int level, owner, next_unused;
-    int refusals; /* links on which it is not admitted */
-    double bytes, left, rate, since_s;
-    double share;              /* the new rate; below 0: none yet */
+    int refusals;                           /* links on which it is not admitted */
+    double bytes, all, left, rate, since_s; /* all: with what the time of copies counts as */
+    double share;                           /* the new rate; below 0: none yet */
     uint64_t component, stamp; /* the last ones that visited it, and that gave it a rate */
 };
 
@@ -94,7 +94,11 @@ int sw_plansim_links_init(struct sw_plansim_links *l, const double *capacity, in
 {
     size_t n = (size_t)links + 1, cells = n * (size_t)levels;
 
-    *l = (struct sw_plansim_links){.links = links, .levels = levels, .first_unused = -1};
+    *l = (struct sw_plansim_links){.links = links,
+                                   .levels = levels,
+                                   .most = SW_PLANSIM_ADMITTED,
+                                   .serial = -1,
+                                   .first_unused = -1};
     l->link = sw_calloc(n, sizeof *l->link);
     l->cell = sw_calloc(cells, sizeof *l->cell);
     l->present = sw_calloc(n * (size_t)words_of(l), sizeof *l->present);
@@ -147,8 +151,9 @@ static void mark_dirty(struct sw_plansim_links *l, int level, int link)
 static void admit(struct sw_plansim_links *l, int level, int link)
 {
     struct sw_plansim_cell *c = cell_of(l, level, link);
+    const int most = level == l->serial ? 1 : l->most;
 
-    for (; c->waiting && c->admitted < SW_PLANSIM_ADMITTED; c->waiting = c->waiting->next) {
+    for (; c->waiting && c->admitted < most; c->waiting = c->waiting->next) {
         struct sw_plansim_transfer *t = &l->transfer[c->waiting->transfer];
 
         c->waiting->admitted = true;
@@ -217,8 +222,9 @@ static int add_transfer(struct sw_plansim_links *l, int *index, struct sw_err *e
 }
 
 int sw_plansim_links_begin(struct sw_plansim_links *l, const struct sw_plansim_path *path,
-                           int level, double bytes, int owner, double now_s, struct sw_err *err)
+                           const struct sw_plansim_load *load, double now_s, struct sw_err *err)
 {
+    const double all = load->bytes + (load->copies_s > 0 ? load->copies_s * path->rate : 0);
     size_t uses = (size_t)path->count;
     int index;
 
@@ -233,11 +239,12 @@ int sw_plansim_links_begin(struct sw_plansim_links *l, const struct sw_plansim_p
 
     l->transfer[index] = (struct sw_plansim_transfer){.path = path,
                                                       .node = nodes,
-                                                      .level = level,
-                                                      .owner = owner,
+                                                      .level = load->level,
+                                                      .owner = load->owner,
                                                       .refusals = path->count,
-                                                      .bytes = bytes,
-                                                      .left = bytes,
+                                                      .bytes = load->bytes,
+                                                      .all = all,
+                                                      .left = all,
                                                       .since_s = now_s};
     for (int i = 0; i < path->count; i++)
         enter(l, &l->transfer[index], i);
@@ -315,7 +322,7 @@ static void set_rate(struct sw_plansim_links *l, struct sw_plansim_transfer *t, 
 
 static bool is_done(const struct sw_plansim_links *l, const struct sw_plansim_transfer *t)
 {
-    return t->left - t->rate * (l->now_s - t->since_s) <= EPSILON * t->bytes;
+    return t->left - t->rate * (l->now_s - t->since_s) <= EPSILON * t->all;
 }
 
 /* A transfer stops because nothing is left to it on a link: its other links settle without it. */
@@ -469,7 +476,7 @@ static void use_links(struct sw_plansim_links *l, int level)
 /* When a transfer ends at its rate. */
 static double end_s(const struct sw_plansim_transfer *t)
 {
-    if (t->left <= EPSILON * t->bytes)
+    if (t->left <= EPSILON * t->all)
         return t->since_s;
     return t->rate > 0 ? t->since_s + t->left / t->rate : (double)INFINITY;
 }

@@ -19,8 +19,11 @@ struct sw_plansim_path {
     } * use;           /* owned [count] */
     int count;
     double bytes;     /* on the busiest link, for each unit of what is transferred */
-    double latency_s; /* before the first byte */
+    double latency_s; /* before the first byte; of a copy where `copies` are counted */
     double limit;     /* most bytes per second, where copies follow one another; INFINITY: none */
+    double rate;      /* bytes per second of a transfer that has all links for itself */
+    double copies;    /* that a device queues one after the other for a unit; 0: these are messages,
+                         whose latencies overlap */
 };
 
 struct sw_plansim_links {
@@ -29,6 +32,8 @@ struct sw_plansim_links {
     uint64_t *present;            /* owned [links][words]: bits of levels with transfers */
     uint64_t *active;             /* likewise of levels whose transfers use the link */
     int links, levels;
+    int most;   /* transfers of a level that share a link at a time */
+    int serial; /* the level whose transfers have a link one after the other; -1: none */
     struct sw_plansim_transfer *transfer; /* owned [count]; ended ones are used again */
     int64_t count, capacity;
     int first_unused; /* -1: none */
@@ -40,7 +45,8 @@ struct sw_plansim_links {
     double now_s;
 };
 
-/* capacity [links]: bytes per second, positive or INFINITY. Urgencies are 0 (first) to levels - 1.
+/* capacity [links]: bytes per second, positive or INFINITY. Urgencies are 0 (first) to levels - 1;
+ * all are shared until `serial` is set.
  * Free with sw_plansim_links_fini in every case. Errors: SW_ERR_NOMEM. */
 int sw_plansim_links_init(struct sw_plansim_links *l, const double *capacity, int links, int levels,
                           struct sw_err *err) SW_MUST_CHECK;
@@ -49,10 +55,15 @@ void sw_plansim_links_fini(struct sw_plansim_links *l);
 /* How long a transfer waits for the less urgent chunk that is now on one of its links. */
 double sw_plansim_links_chunk_s(const struct sw_plansim_links *l,
                                 const struct sw_plansim_path *path, int level, double now_s);
-/* Begins a transfer of `bytes` (above 0) over a path with links, which is borrowed; `owner` is
- * returned at its end. Errors: SW_ERR_NOMEM. */
+/* Begins a transfer over a path with links, which is borrowed; `owner` is returned at its end.
+ * Errors: SW_ERR_NOMEM. */
+struct sw_plansim_load {
+    double bytes;    /* above 0 */
+    double copies_s; /* the links are also occupied so long, without bytes */
+    int level, owner;
+};
 int sw_plansim_links_begin(struct sw_plansim_links *l, const struct sw_plansim_path *path,
-                           int level, double bytes, int owner, double now_s,
+                           const struct sw_plansim_load *load, double now_s,
                            struct sw_err *err) SW_MUST_CHECK;
 /* Takes an event SW_PLANSIM_TRANSFER: true, with the transfer's owner, if it has ended. */
 bool sw_plansim_links_end(struct sw_plansim_links *l, const struct sw_plansim_event *event,

@@ -36,7 +36,7 @@ static int arrive(struct sw_plansim *s, struct sw_plansim_move *m, int group, in
     c->begun_s = s->now_s;
 
     if (path->count > 0)
-        return sw_plansim_ask(s, path, 0, owner, err);
+        return sw_plansim_ask(s, path, SW_PLANSIM_MOVES, owner, err);
     if (m->copy_s == 0)
         return sw_plansim_move_ended(s, owner, err);
     return sw_plansim_events_push(&s->events,
@@ -79,8 +79,13 @@ int sw_plansim_move_begin(struct sw_plansim *s, int owner, struct sw_err *err)
     const struct sw_plansim_move *m = move_of(s, owner, &group, &direction);
     const struct sw_plansim_path *path = m->path[direction][group];
 
-    return sw_plansim_links_begin(&s->links, path, 0, m->bytes[direction] * path->bytes, owner,
-                                  s->now_s, err);
+    return sw_plansim_links_begin(
+        &s->links, path,
+        &(struct sw_plansim_load){.bytes = m->bytes[direction] * path->bytes,
+                                  .copies_s = path->copies * path->latency_s,
+                                  .level = SW_PLANSIM_MOVES,
+                                  .owner = owner},
+        s->now_s, err);
 }
 
 int sw_plansim_move_ended(struct sw_plansim *s, int owner, struct sw_err *err)

@@ -159,6 +159,34 @@ static void add_servers(struct sw_plansim_paths *p, const struct sw_plansim_know
 
 /* ---- Paths ---- */
 
+/* Copies of a unit that a device of one host queues one after the other; 0: there are other
+ * members, whose messages have their latencies at the same time. */
+static double count_copies(struct sw_plansim_paths *p, const struct sw_plansim_known_path *k)
+{
+    const int members = k->members.count;
+    bool devices = count_hosts(p, k->members) == 1;
+
+    for (int i = 0; i < members; i++)
+        devices = devices && !p->machine->device[member(k->members, i)].host_memory;
+    if (!devices)
+        return 0;
+
+    switch (k->kind) {
+    case SW_PLANSIM_PUSH:
+    case SW_PLANSIM_PULL:
+        return k->at == host_of(p, k->members.first);
+    case SW_PLANSIM_SPREAD:
+    case SW_PLANSIM_COLLECT: /* one copy of each other member and as many of the single one, whose
+                                paths have the latency of both */
+        return members / 2.0;
+    case SW_PLANSIM_EXCHANGE:
+    case SW_PLANSIM_FACTORS:
+        return members - 1;
+    default: /* all copies of a round are queued together */
+        return 0;
+    }
+}
+
 /* Turns the bytes on links into weights, and clears them. */
 static int finish(struct sw_plansim_paths *p, struct sw_plansim_path *out, struct sw_err *err)
 {
@@ -188,6 +216,7 @@ static int finish(struct sw_plansim_paths *p, struct sw_plansim_path *out, struc
     for (int i = 0; i < out->count; i++)
         out->use[i].weight /= out->bytes;
     out->limit = copy_s[1] > 0 ? out->bytes / (copy_s[0] + copy_s[1]) : (double)INFINITY;
+    out->rate = fmin(out->bytes / fmax(copy_s[0], copy_s[1]), out->limit);
 
     return SW_OK;
 }
@@ -219,6 +248,7 @@ int sw_plansim_paths_get(struct sw_plansim_paths *p, enum sw_plansim_path_kind k
     *k = (struct sw_plansim_known_path){
         .kind = kind, .members = members, .at = at, .next = p->known[members.first]};
     p->known[members.first] = k;
+    k->path.copies = count_copies(p, k);
 
     if (kind == SW_PLANSIM_SPREAD || kind == SW_PLANSIM_COLLECT)
         add_star(p, k, &k->path);

@@ -13,6 +13,7 @@
 enum sw_plansim_part {
     SW_PLANSIM_COMPUTES,
     SW_PLANSIM_UPDATES,     /* runs servers, or makes updates itself */
+    SW_PLANSIM_RESTS,       /* what a step takes beside its layers */
     SW_PLANSIM_PARAMS,      /* waits for an exchange of parameters that has begun */
     SW_PLANSIM_ACTIVATIONS, /* waits for a movement of activations that has begun */
     SW_PLANSIM_OTHERS,      /* waits for other workers */
@@ -36,10 +37,14 @@ struct sw_plansim_job {
 
 struct sw_plansim_worker {
     int group, rank, host;
-    double slow;  /* factor of its time */
-    int64_t step; /* 1, 2, ... */
-    int pass;     /* the current or next one: forward passes, then backward from the top */
-    int serves;   /* the exchange that it is busy with; -1: a pass */
+    double slow; /* factor of its time */
+    double rest_s;
+    int rest_pass;      /* the pass before which the rest of the step is done; -1: none */
+    int64_t step;       /* 1, 2, ... */
+    int pass;           /* the current or next one: forward passes, then backward from the top */
+    int serves;         /* the exchange that it is busy with; -1: a pass */
+    int64_t fetch_step; /* the step after which it fetches the values ... */
+    int fetch_layer;    /* ... of this layer next */
     enum sw_plansim_state state;
     bool is_woken;
     double since_s; /* it waits, */
@@ -65,12 +70,24 @@ enum sw_plansim_stage {
     SW_PLANSIM_DOWN,    /* values from servers */
 };
 
+/* The order of transfers on a link. */
+enum {
+    SW_PLANSIM_MOVES,   /* activations are awaited at once */
+    SW_PLANSIM_COPIES,  /* what devices copy themselves, in the order of their queues */
+    SW_PLANSIM_URGENCY, /* of the lowest layer with parameters, and so on: messages of hosts */
+};
+
 /* The gradients of a layer that make one update, or its shard of them; one at a time. */
 struct sw_plansim_exchange {
     int layer, group; /* group -1: all */
     struct sw_plansim_members members;
     const struct sw_plansim_path *up, *down; /* borrowed; NULL: nothing moves */
     double up_bytes, down_bytes;
+    int up_arrays, down_arrays; /* of a unit: each is a copy of a device */
+    bool is_queued;             /* devices of one host make the transfers themselves */
+    bool is_mirror;        /* they fetch new values from servers, those of the lowest layer first */
+    bool is_ready;         /* the values are there, and not yet fetched, */
+    int64_t ready;         /* so often so far */
     double sum_s, serve_s; /* of all servers of a host, one after the other */
     double pull_s;         /* of each member, before its forward pass: product of factors, update */
     int server_host; /* its servers have threads of their own on that host; -1: members serve */
@@ -117,7 +134,7 @@ struct sw_plansim {
     struct sw_plansim_exchange *exchange; /* owned: those of layer l are first_exchange[l] and on */
     int exchanges;
     int *first_exchange;          /* owned [layers + 1] */
-    int *urgency;                 /* owned [layers]: of the layer's parameters; 0 are activations */
+    int *urgency;                 /* owned [layers]: of messages of the layer's parameters */
     struct sw_plansim_move *move; /* owned: by reader, parents first */
     int moves;
     struct sw_plansim_paths paths;

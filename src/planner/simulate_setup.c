@@ -65,7 +65,8 @@ void sw_plansim_wake(struct sw_plansim *s, int worker)
 int sw_plansim_ask(struct sw_plansim *s, const struct sw_plansim_path *path, int urgency, int owner,
                    struct sw_err *err)
 {
-    double wait_s = path->latency_s + sw_plansim_links_chunk_s(&s->links, path, urgency, s->now_s);
+    double wait_s = (path->copies > 0 ? 0 : path->latency_s) +
+                    sw_plansim_links_chunk_s(&s->links, path, urgency, s->now_s);
     struct sw_plansim_event event = {
         .time_s = s->now_s + wait_s, .kind = SW_PLANSIM_START, .index = owner};
 
@@ -83,6 +84,7 @@ static void place_worker(struct sw_plansim *s, int index)
                                     .host = s->machine->device[index].host,
                                     .slow = 1,
                                     .step = 1,
+                                    .fetch_step = 1,
                                     .serves = -1,
                                     .state = SW_PLANSIM_READY};
 
@@ -156,6 +158,36 @@ static void place_workers(struct sw_plansim *s)
     }
 }
 
+/* The rest of a step is done between the steps of workers on cores, while their hosts exchange
+ * parameters. Devices are a step behind their workers, so that what is left of it is between the
+ * end of an exchange and the pass that waits for it. */
+static int rest_pass(const struct sw_plansim *s, const struct sw_plansim_worker *w, bool on_cores)
+{
+    int first = -1;
+
+    for (int l = 0; l < s->layers; l++) {
+        if (!sw_plansim_computes(s, l, w))
+            continue;
+
+        first = first < 0 ? l : first;
+        if (on_cores || sw_plansim_is_trained(s, l))
+            return l;
+    }
+
+    return first;
+}
+
+/* Once it is known whether activations move. */
+static void add_rest(struct sw_plansim *s)
+{
+    double rest_s = sw_cost_rest(&s->cost, s->moves > 0);
+
+    for (int i = 0; i < s->workers; i++) {
+        s->worker[i].rest_s = rest_s;
+        s->worker[i].rest_pass = rest_pass(s, &s->worker[i], s->machine->device[i].host_memory);
+    }
+}
+
 /* ---- Links ---- */
 
 /* Is the link the one by which a device or a host sends? */
@@ -178,7 +210,7 @@ static bool is_sender(const struct sw_machine_model *m, int link)
 
 static int open_links(struct sw_plansim *s, struct sw_err *err)
 {
-    int links = sw_machine_model_links(s->machine), levels = 2;
+    int links = sw_machine_model_links(s->machine), levels = SW_PLANSIM_URGENCY + 1;
 
     for (int i = 0; i < links; i++) {
         s->capacity[i] = sw_machine_model_rate(s->machine, i);
@@ -195,6 +227,7 @@ static int open_links(struct sw_plansim *s, struct sw_err *err)
     int rc = sw_plansim_links_init(&s->links, s->capacity, links, levels, err);
     if (rc != SW_OK)
         return rc;
+    s->links.serial = SW_PLANSIM_COPIES;
     return sw_plansim_paths_init(&s->paths, s->machine, s->capacity, s->workers, err);
 }
 
@@ -236,8 +269,9 @@ static int64_t usual_steps(const struct sw_simulation_args *args)
         trained += args->net->layer[l].params > 0;
 
     const int64_t steps = MOST_GRADIENTS / (trained * shape->groups * shape->group_size);
-    return steps < LEAST_STEPS ? LEAST_STEPS
-                               : steps < SW_SIMULATION_STEPS ? steps : SW_SIMULATION_STEPS;
+    return steps < LEAST_STEPS           ? LEAST_STEPS
+           : steps < SW_SIMULATION_STEPS ? steps
+                                         : SW_SIMULATION_STEPS;
 }
 
 int sw_plansim_init(struct sw_plansim *s, const struct sw_simulation_args *args, struct sw_err *err)
@@ -276,8 +310,12 @@ int sw_plansim_init(struct sw_plansim *s, const struct sw_simulation_args *args,
     rc = sw_plansim_plan_exchanges(s, err);
     if (rc != SW_OK)
         return rc;
+    rc = sw_plansim_plan_moves(s, err);
+    if (rc != SW_OK)
+        return rc;
 
-    return sw_plansim_plan_moves(s, err);
+    add_rest(s);
+    return SW_OK;
 }
 
 void sw_plansim_fini(struct sw_plansim *s)

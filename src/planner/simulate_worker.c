@@ -132,11 +132,14 @@ static int begin_pass(struct sw_plansim *s, int worker, int layer, bool back, st
     double pull_s = e && w->step > 1 ? e->pull_s * w->slow : 0;
     double pass_s = s->pass_s[back][(size_t)worker * (size_t)s->layers + (size_t)layer];
 
+    double rest_s = w->pass == w->rest_pass ? w->rest_s * w->slow : 0;
+
     pass_s *= jitter(s, worker);
+    w->spent_s[SW_PLANSIM_RESTS] += rest_s;
     w->spent_s[SW_PLANSIM_UPDATES] += pull_s;
     w->spent_s[SW_PLANSIM_COMPUTES] += pass_s;
 
-    return be_busy(s, worker, pull_s + pass_s, err);
+    return be_busy(s, worker, rest_s + pull_s + pass_s, err);
 }
 
 static int begin_job(struct sw_plansim *s, int worker, struct sw_err *err)

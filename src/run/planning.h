@@ -40,34 +40,42 @@ int sw_planning_keys(const struct sw_net_model *m, struct sw_planning_keys *out,
                      struct sw_err *err) SW_MUST_CHECK;
 void sw_planning_keys_fini(struct sw_planning_keys *k); /* a zeroed one is accepted */
 
-/* ---- Measured times (planning_times.c, planning_measure.c) ---- */
+/* ---- Measured times (planning_run.c, planning_measure.c, planning_rest.c) ---- */
 
-/* Adds what a run recorded of its layers as samples to the model, which is that of the same recipe
- * and settings. source gets where they come from: "run 12 of 2026-11-28". Errors:
- * SW_ERR_UNSUPPORTED (the run has no times of layers, or its layers were not all split by rows),
- * those of the history.
+/* Adds what a run recorded of its layers and updates as samples to the model, which is that of the
+ * same recipe and settings. source gets where they come from: "run 12 of 2026-11-28"; *workers and
+ * *step_s: the run's workers, and a whole step of theirs, 0 if unknown. Errors: SW_ERR_UNSUPPORTED
+ * (the run has no times of layers, or its layers were not all split by rows), those of the history.
  */
 int sw_planning_times_of_run(struct sw_net_model *m, struct sw_history_reader *r,
-                             const struct sw_run *run, char source[64],
-                             struct sw_err *err) SW_MUST_CHECK;
+                             const struct sw_run *run, char source[64], int *workers,
+                             double *step_s, struct sw_err *err) SW_MUST_CHECK;
 
-/* Adds samples of `workers` workers that split the layers by rows: from the file calibration.json
- * of the state directory, which has those of this host with the same net, batch, device and
- * threads, or else by training a few steps with a history of their own, which is removed; the
- * result is then stored. `again`: measures in any case. source: "measured 2026-11-28"; *step_s: a
- * whole step, 0 if unknown. Errors: those of sw_job_open and sw_job_run. */
+/* Adds samples of `workers` workers that split all layers by rows, or by columns where possible:
+ * from the file calibration.json of the state directory, which has those of this host with the same
+ * net, batch, device, threads and split, or else by training a few steps with a history of their
+ * own, which is removed; the result is then stored. `again`: measures in any case. source:
+ * "measured 2026-11-28", or "" if nothing was measured: nothing is stored, no layer can be split by
+ * columns, or the job with such layers cannot run here. Errors: those of sw_job_open and
+ * sw_job_run. */
 struct sw_planning_measurement {
     const struct sw_job_options *options; /* those of the model's job */
     struct sw_log *log;
     int workers, threads; /* math threads of each worker on cores; 0: as many as there are cores */
+    bool by_columns; /* samples are of the layers that these split */
     bool again;
-    bool stored_only; /* nothing is trained; source is "" if nothing is stored */
+    bool stored_only; /* nothing is trained */
+    /* What a step takes beside its layers is the measured step less the simulated one. */
+    const struct sw_machine_model *machine; /* borrowed: that of the workers; NULL: not found out */
+    bool no_overlap;
+    double bandwidth; /* as in struct sw_simulation_args */
 };
 int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measurement *how,
-                        char source[64], double *step_s, struct sw_err *err) SW_MUST_CHECK;
-/* Charges the first input of the newest samples with what a step takes beside passes, updates and
- * exchanges: reading the batch, queueing work, waiting for others. Seconds, at least 0. */
-void sw_planning_add_rest(struct sw_net_model *m, double seconds);
+                        char source[64], struct sw_err *err) SW_MUST_CHECK;
+/* Adds what a step of a run takes beside its layers, as sw_planning_measure does of its own;
+ * how->machine is set. Errors: those of sw_simulate. */
+int sw_planning_add_rest(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                         double step_s, struct sw_err *err) SW_MUST_CHECK;
 
 /* ---- What a run under a plan measured (planning_correct.c) ---- */
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* A device is measured in its second step and in every 32nd from there. */
-enum { LEAST_STEPS = 3, MOST_STEPS = 200, DEVICE_STEPS = 36 };
+enum { LEAST_STEPS = 3, MOST_STEPS = 200, DEVICE_STEPS = 36, STEPS_IN_ROW = 8 };
 
 /* Work of all measured steps, if it takes more than the fewest steps: seconds on some cores. */
 #define WORK_FLOPS 5e11
@@ -61,31 +61,10 @@ static void remove_folder(const char *path)
 
 /* ---- The job ---- */
 
-/* Sets of a job with that many workers, which split all layers by rows. */
-static int texts_for(struct sw_net_model *m, const struct sw_planning_measurement *how,
-                     struct sw_planning_texts *out, struct sw_err *err)
-{
-    struct sw_parallel_plan plan = {.shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
-                                              .consistency = SW_CONSISTENCY_BSP,
-                                              .staleness = -1,
-                                              .groups = 1,
-                                              .group_size = how->workers,
-                                              .servers = how->workers,
-                                              .threads = how->threads},
-                                    .layers = m->count};
-
-    plan.choice = sw_calloc((size_t)m->count + 1, sizeof *plan.choice); /* rows and ps */
-    if (!plan.choice)
-        return sw_err_nomem(err, "a plan", (size_t)m->count * sizeof *plan.choice);
-
-    int rc = sw_planning_texts(m, &plan, 1, out, err);
-    sw_free(plan.choice);
-    return rc;
-}
-
 /* The options of the jobs of a measurement. */
 struct measuring {
     struct sw_job_options options;
+    struct sw_parallel_plan plan; /* owned */
     struct sw_planning_texts texts;
     const char **sets; /* owned */
     bool devices;      /* with their own memory */
@@ -95,7 +74,10 @@ struct measuring {
 static int begin(struct measuring *x, struct sw_net_model *m,
                  const struct sw_planning_measurement *how, struct sw_err *err)
 {
-    int rc = texts_for(m, how, &x->texts, err);
+    int rc = sw_planning_plan(m, how, &x->plan, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_planning_texts(m, &x->plan, 1, &x->texts, err);
     if (rc != SW_OK)
         return rc;
 
@@ -127,6 +109,7 @@ static void end(struct measuring *x)
 {
     sw_job_close(x->job);
     sw_planning_texts_fini(&x->texts);
+    sw_parallel_plan_fini(&x->plan);
     sw_free(x->sets);
 }
 
@@ -254,26 +237,29 @@ static double update_ms(const struct measuring *x, int layer, double *room)
     return middle(room + 2, (size_t)(steps - 1)) / x->job->topology->servers;
 }
 
-/* The median time from the begin of a step of a worker to that of its next one. */
-static double step_ms(const struct measuring *x, double *room)
+/* The median time of a step, as the mean of some that follow one another: steps of a device begin
+ * in turns, while earlier ones still compute. begins_ms: room for all steps. */
+static double step_ms(const struct measuring *x, double *begins_ms)
 {
     const struct sw_trace *t = sw_job_trace(x->job);
     const size_t stored = t->count < t->capacity ? t->count : t->capacity;
-    const int64_t steps = x->options.steps;
-    int64_t before = 0;
+    const size_t in_row = x->devices ? STEPS_IN_ROW : 1;
     size_t count = 0;
 
     for (size_t i = 0; i < stored; i++) {
         const struct sw_trace_event *e = &t->events[i];
-        if (e->what != SW_TRACE_FORWARD || e->index != 0 || e->role != 0)
-            continue;
-
-        if (e->step > 2 && count < (size_t)steps)
-            room[count++] = (double)(e->begin_ns - before) * 1e-6;
-        before = e->begin_ns;
+        if (e->what == SW_TRACE_FORWARD && e->index == 0 && e->role == 0 && e->step > 1 &&
+            count < (size_t)x->options.steps)
+            begins_ms[count++] = (double)e->begin_ns * 1e-6;
     }
 
-    return middle(room, count);
+    if (count <= in_row)
+        return 0;
+
+    count -= in_row;
+    for (size_t i = 0; i < count; i++)
+        begins_ms[i] = (begins_ms[i + in_row] - begins_ms[i]) / (double)in_row;
+    return middle(begins_ms, count);
 }
 
 /* Room for the times of a layer in all steps and workers, or of its parameters. */
@@ -375,11 +361,43 @@ static int measure(struct measuring *x, struct sw_net_model *m,
 
 /* ---- The whole ---- */
 
+/* Uses the times of a setup that are stored, or else measures and stores them. */
 static int find_or_measure(struct measuring *x, struct sw_net_model *m,
-                           const struct sw_planning_measurement *how, char source[64],
-                           double *step_s, struct sw_err *err)
+                           const struct sw_planning_measurement *how, struct sw_planning_setup *s,
+                           struct sw_planning_times *t, char date[16], struct sw_err *err)
 {
-    struct sw_planning_setup s = {.batch = m->batch, .workers = how->workers};
+    if (!how->again && sw_planning_stored_find(s, t, date, how->log))
+        return SW_OK;
+    if (how->stored_only)
+        return SW_OK;
+
+    int rc = measure(x, m, how, t, err);
+    if (rc == SW_OK) {
+        sw_planning_date(sw_os()->unix_time(), date);
+        sw_planning_stored_add(s, t, date, how->log);
+    }
+    return rc;
+}
+
+/* Adds what is known of the setup to the model. */
+static int use(const struct measuring *x, struct sw_net_model *m,
+               const struct sw_planning_measurement *how, int threads,
+               const struct sw_planning_times *t, struct sw_err *err)
+{
+    const struct sw_layer_sample of = {.workers = how->workers, .threads = threads};
+
+    int rc = sw_planning_times_use(t, m, &of, &x->plan, err);
+    if (rc == SW_OK && how->machine && t->step_ms > 0)
+        rc = sw_planning_add_rest(m, how, t->step_ms * 1e-3, err);
+    return rc;
+}
+
+static int add_samples(struct measuring *x, struct sw_net_model *m,
+                       const struct sw_planning_measurement *how, char source[64],
+                       struct sw_err *err)
+{
+    struct sw_planning_setup s = {
+        .batch = m->batch, .workers = how->workers, .by_columns = how->by_columns};
     struct sw_planning_times t = {0};
     char date[16] = "";
 
@@ -394,24 +412,11 @@ static int find_or_measure(struct measuring *x, struct sw_net_model *m,
     struct sw_job *placed = x->job; /* has the texts of s */
     x->job = NULL;
 
-    bool known = !how->again && sw_planning_stored_find(&s, &t, date, how->log);
-    if (!known && !how->stored_only) {
-        rc = measure(x, m, how, &t, err);
-        known = rc == SW_OK;
-        if (known) {
-            sw_planning_date(sw_os()->unix_time(), date);
-            sw_planning_stored_add(&s, &t, date, how->log);
-        }
-    }
-
-    const struct sw_layer_sample of = {
-        .rows = m->batch / how->workers, .workers = how->workers, .threads = s.threads};
-    if (known)
-        rc = sw_planning_times_use(&t, m, &of, err);
-    if (known && rc == SW_OK) {
+    rc = find_or_measure(x, m, how, &s, &t, date, err);
+    if (rc == SW_OK && date[0])
+        rc = use(x, m, how, s.threads, &t, err);
+    if (rc == SW_OK && date[0])
         snprintf(source, 64, "measured %s", date);
-        *step_s = t.step_ms * 1e-3;
-    }
 
     sw_planning_times_fini(&t);
     sw_job_close(placed);
@@ -419,20 +424,20 @@ static int find_or_measure(struct measuring *x, struct sw_net_model *m,
 }
 
 int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measurement *how,
-                        char source[64], double *step_s, struct sw_err *err)
+                        char source[64], struct sw_err *err)
 {
     struct measuring x = {0};
 
     source[0] = '\0';
-    *step_s = 0;
     int rc = begin(&x, m, how, err);
     if (rc == SW_OK)
-        rc = find_or_measure(&x, m, how, source, step_s, err);
+        rc = add_samples(&x, m, how, source, err);
     else if (rc == SW_ERR_INVALID && how->stored_only) /* keys that no measurement can keep */
         rc = SW_OK;
     else if (rc == SW_ERR_INVALID)
         rc = sw_err_prefix(err, rc, "layers are measured with all of them split by rows");
     end(&x);
 
-    return rc;
+    /* Some nets cannot be trained like that, which the plans of others need not know. */
+    return how->by_columns && rc != SW_ERR_CANCELLED && rc != SW_ERR_NOMEM ? SW_OK : rc;
 }

@@ -73,6 +73,16 @@ static int64_t count_params(const struct sw_net *net, int i, bool frozen)
     return params;
 }
 
+/* Arrays of these. */
+static int trained_arrays(const struct sw_net *net, int i)
+{
+    int first, count = sw_net_layer_params(net, i, &first), arrays = 0;
+
+    for (int p = 0; p < count; p++)
+        arrays += !sw_net_param(net, first + p)->frozen && sw_net_param(net, first + p)->root < 0;
+    return arrays;
+}
+
 static double columns_of(const struct sw_layer *l)
 {
     const struct sw_desc *d = &l->dst.desc;
@@ -117,6 +127,7 @@ static void add_node(struct sw_planning_net *p, int i, int row, double scale)
     m->columns += columns_of(l);
     m->params += count_params(p->net, i, false);
     m->frozen += count_params(p->net, i, true);
+    m->arrays += trained_arrays(p->net, i);
     m->has_backward = m->has_backward || backward;
     m->forward_bytes += scale * pass_bytes(p->net, i, false);
     m->backward_bytes += backward ? scale * pass_bytes(p->net, i, true) : 0;
@@ -284,6 +295,7 @@ void sw_planning_net_free(struct sw_net_model *m)
     for (int i = 0; p->own && i < m->count; i++)
         sw_free(p->own[i].samples);
     sw_free(p->own);
+    sw_free(p->rest);
     sw_free(p->layer);
     sw_free(p);
 }

@@ -19,12 +19,19 @@ struct sw_planning_net {
     const struct sw_net *net;  /* its training net */
     struct sw_layer_model *layer;
     struct sw_planning_layer *own; /* owned, as layer [model.count] */
+    struct sw_rest_sample *rest;   /* owned [model.rest_count] */
 };
 
 static inline struct sw_planning_net *sw_planning_of(struct sw_net_model *m)
 {
     return (struct sw_planning_net *)m;
 }
+
+/* planning_rest.c: the plan of all of a measurement's workers. Errors: SW_ERR_NOMEM,
+ * SW_ERR_UNSUPPORTED (no layer can be split by columns). Free with sw_parallel_plan_fini in every
+ * case. */
+int sw_planning_plan(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                     struct sw_parallel_plan *out, struct sw_err *err) SW_MUST_CHECK;
 
 /* planning_open.c: sw_job_open, with all messages as the text of the error. */
 int sw_planning_open_job(const struct sw_job_options *options, struct sw_log *log,
@@ -47,11 +54,13 @@ void sw_planning_times_add(struct sw_planning_times *t, const char *name, double
                            double backward_ms);
 /* The row of a layer or time step in the model; -1: another name, such as that of a connection. */
 int sw_planning_times_row(const struct sw_planning_times *t, const char *name);
-/* Adds a sample to every layer, with these rows, workers and threads. Errors: SW_ERR_NOMEM. */
+/* Adds samples with these workers and threads to the layers that the plan splits by rows, or, if it
+ * splits any by columns, to these. Errors: SW_ERR_NOMEM. */
 int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model *m,
-                          const struct sw_layer_sample *of, struct sw_err *err) SW_MUST_CHECK;
-/* Adds the times of layers that a run recorded. Errors: SW_ERR_UNSUPPORTED (there are none), those
- * of the history. */
+                          const struct sw_layer_sample *of, const struct sw_parallel_plan *plan,
+                          struct sw_err *err) SW_MUST_CHECK;
+/* Adds the times of layers that a run recorded, and, of a run whose workers made the updates, of
+ * these. Errors: SW_ERR_UNSUPPORTED (there are no times of layers), those of the history. */
 int sw_planning_times_read(struct sw_planning_times *t, struct sw_history_reader *r,
                            const struct sw_run *run, struct sw_err *err) SW_MUST_CHECK;
 /* Writes the day of a time, "2026-11-28"; returns out. */
@@ -65,6 +74,7 @@ struct sw_planning_setup {
     char net[33];              /* sw_planning_hash of the model */
     int64_t batch;
     int workers, threads;
+    bool by_columns;
 };
 /* A hash of names, types, work and sizes of all layers. */
 void sw_planning_hash(const struct sw_net_model *m, char out[33]);

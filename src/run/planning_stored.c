@@ -1,7 +1,8 @@
 /* Measured times of layers in calibration.json of the state directory:
  * {"host": .., "entries": [{"net": HASH, "batch": .., "device": .., "workers": .., "threads": ..,
- * "date": "2026-11-28", "step_ms": .., "layers": [{"name": .., "forward_ms": ..,
- * "backward_ms": .., "update_ms": ..}]}]}, the newest first. */
+ * "split": "rows", "date": "2026-11-28", "step_ms": .., "layers": [{"name": .., "forward_ms": ..,
+ * "backward_ms": .., "update_ms": ..}]}]}, the newest first. The split is "columns" where all
+ * layers that can be were split by columns. */
 #include "base/hash.h"
 #include "run/job_private.h"
 #include "run/planning_private.h"
@@ -39,11 +40,17 @@ static bool counts(const struct sw_json *object, const char *key, int64_t count)
     return v && sw_json_as_size(v, &value) && value == (uint64_t)count;
 }
 
+static const char *split_of(const struct sw_planning_setup *s)
+{
+    return s->by_columns ? "columns" : "rows";
+}
+
 static bool fits(const struct sw_json *entry, const struct sw_planning_setup *s)
 {
     return entry->type == SW_JSON_OBJECT && says(entry, "net", s->net) &&
            counts(entry, "batch", s->batch) && says(entry, "device", s->device) &&
-           counts(entry, "workers", s->workers) && counts(entry, "threads", s->threads);
+           counts(entry, "workers", s->workers) && counts(entry, "threads", s->threads) &&
+           says(entry, "split", split_of(s));
 }
 
 static const struct sw_json *first_entry(const struct sw_json *root)
@@ -157,6 +164,7 @@ static void write_entry(struct sw_json_writer *w, const struct sw_planning_setup
     sw_json_string(w, "device", s->device);
     sw_json_int(w, "workers", s->workers);
     sw_json_int(w, "threads", s->threads);
+    sw_json_string(w, "split", split_of(s));
     sw_json_string(w, "date", date);
     sw_json_real(w, "step_ms", t->step_ms);
 

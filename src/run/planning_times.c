@@ -1,8 +1,6 @@
-/* Times of layers as samples of the planner's model; those that a run recorded in the history. */
+/* Times of layers as samples of the planner's model. */
 #include "base/os.h"
-#include "device/driver.h"
 #include "history/reader_rows.h"
-#include "machine/core_set.h"
 #include "run/job_private.h"
 #include "run/planning_private.h"
 #include <math.h>
@@ -58,13 +56,27 @@ void sw_planning_times_add(struct sw_planning_times *t, const char *name, double
     t->backward_ms[row] += isfinite(backward_ms) ? backward_ms : 0;
 }
 
+/* Has the plan layers that are split by columns? */
+static bool splits_columns(const struct sw_parallel_plan *plan)
+{
+    for (int i = 0; i < plan->layers; i++)
+        if (plan->choice[i].partition == SW_PARTITION_COLUMNS)
+            return true;
+    return false;
+}
+
 int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model *m,
-                          const struct sw_layer_sample *of, struct sw_err *err)
+                          const struct sw_layer_sample *of, const struct sw_parallel_plan *plan,
+                          struct sw_err *err)
 {
     struct sw_planning_net *p = sw_planning_of(m);
+    const bool columns = splits_columns(plan);
 
     for (int i = 0; i < m->count; i++) {
         struct sw_layer_model *l = &p->layer[i];
+        if (columns && plan->choice[i].partition != SW_PARTITION_COLUMNS)
+            continue;
+
         struct sw_layer_sample *s =
             sw_array_add(&p->own[i].samples, &l->sample_count, sizeof *l->samples);
         if (!s)
@@ -72,23 +84,14 @@ int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model
 
         l->samples = p->own[i].samples;
         *s = *of;
+        s->rows = columns ? m->batch : m->batch / of->workers;
+        s->part = columns ? ceil(l->columns / of->workers) / l->columns : 0;
         s->forward_s = t->forward_ms[i] * 1e-3;
         s->backward_s = t->backward_ms[i] * 1e-3;
         s->update_s = t->update_ms[i] * 1e-3;
     }
 
     return SW_OK;
-}
-
-void sw_planning_add_rest(struct sw_net_model *m, double seconds)
-{
-    struct sw_planning_net *p = sw_planning_of(m);
-    int input = 0;
-
-    while (input < m->count - 1 && !m->layer[input].is_input)
-        input++;
-    if (m->count > 0 && m->layer[input].sample_count > 0)
-        p->own[input].samples[m->layer[input].sample_count - 1].forward_s += seconds;
 }
 
 const char *sw_planning_date(double unix_time, char out[16])
@@ -99,53 +102,6 @@ const char *sw_planning_date(double unix_time, char out[16])
     if (!localtime_r(&at, &tm) || !strftime(out, 16, "%Y-%m-%d", &tm))
         out[0] = '\0';
     return out;
-}
-
-/* ---- Of a run ---- */
-
-/* Were all layers of the run split by rows? Opens its recipe as it was stored. */
-static int check_rows(const struct sw_run *run, struct sw_err *err)
-{
-    const struct sw_job_options o = {.resume = run};
-    const struct sw_job_conf *conf;
-    struct sw_recipe *recipe = NULL;
-    bool rows = false;
-
-    int rc = sw_job_read_recipe(&o, &recipe, &conf, err);
-    if (rc == SW_OK)
-        rows = conf->partition == SW_PARTITION_ROWS;
-
-    for (const struct sw_section *s = recipe ? sw_recipe_first(recipe, "layer") : NULL; s;
-         s = sw_section_next(s)) {
-        const struct sw_layer_conf *c = s->common;
-        rows = rows && !sw_section_is_set(s, "location") &&
-               (!sw_section_is_set(s, "partition") || c->partition == SW_PARTITION_ROWS);
-    }
-
-    sw_recipe_free(recipe);
-    if (rc == SW_OK && !rows)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "run %lld: its layers were not all split by rows, so their times do not "
-                          "tell those of another plan",
-                          (long long)run->id);
-    return rc;
-}
-
-/* Math threads of a worker on cores, as far as the placement tells; 0: it had a device. */
-static int threads_of_run(struct sw_history_reader *r, const struct sw_run *run, int *threads,
-                          struct sw_err *err)
-{
-    struct sw_rows rows = sw_rows_begin(r, SW_ROWS_PLACEMENT, run->id, 0, 0, err);
-    struct sw_run_placement row;
-    struct sw_core_set cores;
-
-    *threads = 0;
-    while (sw_rows_next(&rows, &row))
-        if (strncmp(row.unit, "worker", 6) == 0 && sw_str_eq(row.device, sw_driver_host()->name) &&
-            sw_core_set_parse(row.cores, &cores) && *threads == 0)
-            *threads = sw_core_set_count(&cores);
-
-    return sw_rows_end(&rows);
 }
 
 int sw_planning_times_read(struct sw_planning_times *t, struct sw_history_reader *r,
@@ -162,33 +118,5 @@ int sw_planning_times_read(struct sw_planning_times *t, struct sw_history_reader
     if (rc == SW_OK && count == 0)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "run %lld: it has no times of layers",
                           (long long)run->id);
-    return rc;
-}
-
-int sw_planning_times_of_run(struct sw_net_model *m, struct sw_history_reader *r,
-                             const struct sw_run *run, char source[64], struct sw_err *err)
-{
-    struct sw_planning_times t = {0};
-    char date[16];
-
-    int rc = check_rows(run, err);
-    if (rc != SW_OK)
-        return rc;
-    rc = sw_planning_times_init(&t, m->user, err);
-    if (rc != SW_OK)
-        return rc;
-
-    const int workers = run->workers > 0 ? (int)run->workers : 1;
-    struct sw_layer_sample of = {.rows = run->batch / workers, .workers = workers};
-    rc = threads_of_run(r, run, &of.threads, err);
-    if (rc == SW_OK)
-        rc = sw_planning_times_read(&t, r, run, err);
-    if (rc == SW_OK)
-        rc = sw_planning_times_use(&t, m, &of, err);
-    if (rc == SW_OK)
-        snprintf(source, 64, "run %lld of %s", (long long)run->id,
-                 sw_planning_date(run->started_at, date));
-    sw_planning_times_fini(&t);
-
     return rc;
 }

@@ -42,7 +42,7 @@ assert d['exact'] is True" \
 plan_json "
 assert [a['slower_ms'] for a in d['alternatives']] == sorted(a['slower_ms'] for a in d['alternatives'])
 assert d['alternatives'] and all(a['what'] and not a['what'].startswith(',') for a in d['alternatives'])
-parts = sum(d[k] for k in ('compute_ms', 'params_ms', 'activations_ms', 'wait_ms'))
+parts = sum(d[k] for k in ('compute_ms', 'params_ms', 'activations_ms', 'rest_ms', 'wait_ms'))
 assert abs(parts - d['predicted_ms']) < 1e-6 * d['predicted_ms'], (parts, d['predicted_ms'])
 devices = d['machine']['devices']
 assert len(devices) == 2 and len(d['memory_bytes']) == d['worker_groups'] * d['workers_per_group']

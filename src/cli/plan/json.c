@@ -201,6 +201,7 @@ void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
     json_ms(w, "compute_ms", t->compute_s);
     json_ms(w, "params_ms", t->params_s);
     json_ms(w, "activations_ms", t->activations_s);
+    json_ms(w, "rest_ms", t->rest_s);
     json_ms(w, "wait_ms", t->wait_s);
     json_ms(w, "sum_of_layers_ms", p->best.additive_s);
 

@@ -27,9 +27,20 @@ static void warn_of_times(struct sw_plan_model *m, const char *why)
 static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target *t,
                             struct sw_err *err)
 {
+    struct sw_planning_measurement how = {.no_overlap = m->constraints.no_overlap,
+                                          .bandwidth = m->constraints.bandwidth};
+    double step_s;
     char why[128];
 
-    int rc = sw_planning_times_of_run(m->net, t->reader, t->run, m->times, err);
+    int rc =
+        sw_planning_times_of_run(m->net, t->reader, t->run, m->times, &how.workers, &step_s, err);
+    for (int i = 0; i < m->machines && rc == SW_OK && step_s > 0; i++) {
+        how.machine = m->machine[i];
+        if (how.machine->hosts == 1 && how.machine->device_count == how.workers) {
+            rc = sw_planning_add_rest(m->net, &how, step_s, err);
+            break;
+        }
+    }
     if (rc == SW_ERR_UNSUPPORTED) {
         warn_of_times(m, err->text);
         return SW_OK;
@@ -45,30 +56,43 @@ static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target
     return rc;
 }
 
-/* What a measured step of `workers` workers on this machine took beyond its simulation. */
-static int add_rest(struct sw_plan_model *m, int workers, int threads, double step_s,
-                    struct sw_err *err)
+/* The model of this machine with so many workers alone. */
+static int build_here(const struct sw_plan_model *m, int workers, int threads,
+                      struct sw_machine_model **out, struct sw_err *err)
 {
-    const struct sw_planned_args args = {.net = m->net,
-                                         .no_overlap = m->constraints.no_overlap,
-                                         .bandwidth = m->constraints.bandwidth};
     struct sw_given_figures given = *m->args.given;
     struct sw_machine_args here = m->args;
-    struct sw_machine_model *machine = NULL;
-    double simulated_s;
 
     given.hosts.value = 0;
     here.given = &given;
     here.workers = workers;
     here.threads = threads;
     here.hosts = 0;
+    return sw_machine_build(&here, out, err);
+}
 
-    int rc = sw_machine_build(&here, &machine, err);
+/* With layers split by rows, and with those that can be by columns, which tell less: they say
+ * nothing of where the times come from. */
+static int add_measured(struct sw_plan_model *m, struct sw_planning_measurement *how,
+                        struct sw_err *err)
+{
+    struct sw_machine_model *here = NULL;
+    char source[64] = "";
+
+    int rc = build_here(m, how->workers, how->threads, &here, err);
+    how->machine = here;
+    how->by_columns = false;
     if (rc == SW_OK)
-        rc = sw_planned_rows(&args, machine, workers, &simulated_s, err);
-    if (rc == SW_OK && step_s > simulated_s)
-        sw_planning_add_rest(m->net, step_s - simulated_s);
-    sw_machine_model_free(machine);
+        rc = sw_planning_measure(m->net, how, source, err);
+
+    if (rc == SW_OK && source[0]) {
+        memcpy(m->times, source, sizeof source);
+        how->by_columns = true;
+        if (how->workers > 1)
+            rc = sw_planning_measure(m->net, how, source, err);
+    }
+
+    sw_machine_model_free(here);
     return rc;
 }
 
@@ -78,11 +102,11 @@ int sw_plan_add_times(struct sw_plan_model *m, const struct sw_plan_target *t, s
                                           .log = m->trainer.log,
                                           .workers = 1,
                                           .again = t->measure,
-                                          .stored_only = !t->measure};
-    const int most = m->constraints.limits.most_workers;
+                                          .stored_only = !t->measure,
+                                          .no_overlap = m->constraints.no_overlap,
+                                          .bandwidth = m->constraints.bandwidth};
+    const int most = m->constraints.limits.most_workers, hosts = m->machine[0]->hosts;
     int rc = SW_OK;
-
-    const int hosts = m->machine[0]->hosts;
 
     if (t->given.flops_per_s.value > 0 || t->given.memory_bytes_per_s.value > 0) {
         if (t->run)
@@ -99,22 +123,12 @@ int sw_plan_add_times(struct sw_plan_model *m, const struct sw_plan_target *t, s
         return SW_OK;
 
     for (int i = 0; i < m->machines && rc == SW_OK; i++) {
-        char source[64];
-        double step_s;
-
         how.workers = m->machine[i]->device_count / hosts;
         how.threads = m->machine[i]->threads_per_worker;
         if (most > 0 && how.workers > most)
             how.workers = most;
-        if (how.workers > m->net->batch) /* they cannot share it */
-            continue;
-
-        rc = sw_planning_measure(m->net, &how, source, &step_s, err);
-        if (rc != SW_OK || !source[0])
-            continue;
-
-        memcpy(m->times, source, sizeof source);
-        rc = add_rest(m, how.workers, how.threads, step_s, err);
+        if (how.workers <= m->net->batch) /* others cannot share it */
+            rc = add_measured(m, &how, err);
     }
 
     return rc;

@@ -305,7 +305,7 @@ void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
                       const struct sw_planned_about *about)
 {
     const struct sw_plan_time *t = &p->best.time;
-    char count[32], compute[32], params[32], activations[32], wait[32];
+    char count[32], compute[32], params[32], activations[32], rest[32], wait[32];
 
     sw_text_add(out, about->name);
     sw_bytes_add(out, " (");
@@ -325,9 +325,9 @@ void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
     print_reason(out, p);
     sw_bytes_add(out, "step         ");
     print_step(out, p);
-    sw_bytes_printf(out, INDENT "compute %s ms, parameters %s, activations %s, wait %s\n",
+    sw_bytes_printf(out, INDENT "compute %s ms, parameters %s, activations %s, rest %s, wait %s\n",
                     ms(compute, t->compute_s), ms(params, t->params_s),
-                    ms(activations, t->activations_s), ms(wait, t->wait_s));
+                    ms(activations, t->activations_s), ms(rest, t->rest_s), ms(wait, t->wait_s));
     print_memory(out, p);
     print_fit(out, p);
     print_search(out, p);

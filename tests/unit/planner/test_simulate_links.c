@@ -23,7 +23,7 @@ struct transfer {
     struct sw_plansim_use use[LINKS];
     struct sw_plansim_path path;
     int level;
-    double begin_s, bytes, end_s;
+    double begin_s, bytes, copies_s, end_s;
     double left, rate; /* of the reference */
 };
 
@@ -35,14 +35,18 @@ static void cross(struct transfer *t, int link, double weight)
 
 static struct transfer transfer(int level, double begin_s, double bytes, int link)
 {
-    struct transfer t = {
-        .path.limit = (double)INFINITY, .level = level, .begin_s = begin_s, .bytes = bytes};
+    struct transfer t = {.path.limit = (double)INFINITY,
+                         .path.rate = 10,
+                         .level = level,
+                         .begin_s = begin_s,
+                         .bytes = bytes};
     cross(&t, link, 1);
     return t;
 }
 
-/* Sets end_s of all. */
-static void run(struct transfer *t, int count, const double *capacity)
+/* Sets end_s of all. most: that share a link at a time; serial: the level of transfers that follow
+ * one another. */
+static void run_with(struct transfer *t, int count, const double *capacity, int most, int serial)
 {
     struct sw_plansim_links l;
     struct sw_plansim_events events = {.heap = NULL};
@@ -50,6 +54,8 @@ static void run(struct transfer *t, int count, const double *capacity)
     int owner;
 
     assert_int_equal(sw_plansim_links_init(&l, capacity, LINKS, LEVELS, &err), SW_OK);
+    l.serial = serial;
+    l.most = most;
     for (int i = 0; i < count; i++) {
         t[i].path.use = t[i].use;
         t[i].end_s = -1;
@@ -68,9 +74,11 @@ static void run(struct transfer *t, int count, const double *capacity)
         if (e.kind == SW_PLANSIM_TRANSFER && sw_plansim_links_end(&l, &e, &owner))
             t[owner].end_s = e.time_s;
         if (e.kind == SW_PLANSIM_START)
-            assert_int_equal(
-                sw_plansim_links_begin(&l, &x->path, x->level, x->bytes, e.index, e.time_s, &err),
-                SW_OK);
+            assert_int_equal(sw_plansim_links_begin(&l, &x->path,
+                                                    &(struct sw_plansim_load){x->bytes, x->copies_s,
+                                                                              x->level, e.index},
+                                                    e.time_s, &err),
+                             SW_OK);
         if (events.count == 0 || events.heap[0].time_s > e.time_s)
             assert_int_equal(sw_plansim_links_settle(&l, e.time_s, &events, &err), SW_OK);
     }
@@ -84,6 +92,11 @@ static void run(struct transfer *t, int count, const double *capacity)
     }
     sw_plansim_links_fini(&l);
     sw_plansim_events_fini(&events);
+}
+
+static void run(struct transfer *t, int count, const double *capacity)
+{
+    run_with(t, count, capacity, SW_PLANSIM_ADMITTED, -1);
 }
 
 /* ---- By hand ---- */
@@ -108,6 +121,23 @@ static void equal_transfers_share_a_link_and_others_do_not(void **state)
     run(two, 2, tens);
     assert_same_time(two[0].end_s, 10);
     assert_same_time(two[1].end_s, 10);
+    (void)state;
+}
+
+static void copies_follow_one_another_and_take_their_time(void **state)
+{
+    struct transfer t[3] = {transfer(1, 0, 100, 0), transfer(1, 1, 10, 0), transfer(1, 2, 50, 1)};
+
+    t[0].copies_s = 2; /* in which the link is taken, and carries nothing */
+    run_with(t, 3, tens, SW_PLANSIM_ADMITTED, 1);
+    assert_same_time(t[0].end_s, 12);
+    assert_same_time(t[1].end_s, 13);
+    assert_same_time(t[2].end_s, 7);
+
+    t[1].level = 0; /* a message goes in between */
+    run_with(t, 3, tens, SW_PLANSIM_ADMITTED, 1);
+    assert_same_time(t[1].end_s, 2);
+    assert_same_time(t[0].end_s, 13);
     (void)state;
 }
 
@@ -152,7 +182,9 @@ static void an_urgent_one_waits_for_a_chunk_of_others(void **state)
 
     assert_int_equal(sw_plansim_links_init(&l, tens, LINKS, LEVELS, &err), SW_OK);
     assert_true(sw_plansim_links_chunk_s(&l, &path, 3, 1) == 0);
-    assert_int_equal(sw_plansim_links_begin(&l, &path, 5, 1e9, 0, 0, &err), SW_OK);
+    assert_int_equal(sw_plansim_links_begin(
+                         &l, &path, &(struct sw_plansim_load){.bytes = 1e9, .level = 5}, 0, &err),
+                     SW_OK);
     assert_int_equal(sw_plansim_links_settle(&l, 0, &events, &err), SW_OK);
     assert_same_time(sw_plansim_links_chunk_s(&l, &path, 3, 1), SW_PLANSIM_CHUNK / 10.0);
     assert_true(sw_plansim_links_chunk_s(&l, &path, 5, 1) == 0);
@@ -283,7 +315,7 @@ static void rates_are_those_from_scratch(void **state)
         }
 
         memcpy(reference, t, sizeof t);
-        run(t, count, capacity);
+        run_with(t, count, capacity, TRANSFERS, -1);
         run_reference(reference, count, capacity);
         for (int i = 0; i < count; i++)
             assert_same_time(t[i].end_s, reference[i].end_s);
@@ -295,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_transfers_share_a_link_and_others_do_not),
+        cmocka_unit_test(copies_follow_one_another_and_take_their_time),
         cmocka_unit_test(urgent_ones_go_first),
         cmocka_unit_test(what_a_slow_link_leaves_goes_to_others),
         cmocka_unit_test(an_urgent_one_waits_for_a_chunk_of_others),

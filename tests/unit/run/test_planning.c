@@ -7,7 +7,7 @@
 #include "net/layer_choices.h"
 #include "planner/parallel_plan.h"
 #include "run/planning.h"
-#include "unit/device/device_support.h"
+#include "unit/planner/planner_support.h"
 #include "workers_support.h"
 
 /* ---- models ---- */
@@ -569,8 +569,22 @@ static void times_of_a_run_are_samples(void **state)
     struct sw_run run = run_of("two", &r);
     struct sw_err err;
     char source[64], begins[32];
-    if (sw_planning_times_of_run(m.net, r, &run, source, &err) != SW_OK)
+    double step_s;
+    int workers;
+    if (sw_planning_times_of_run(m.net, r, &run, source, &workers, &step_s, &err) != SW_OK)
         fail_msg("%s", err.text);
+    assert_int_equal(workers, 2);
+
+    /* Of the two steps after the first, the mean of the middle ones of four values. */
+    double least = ask("SELECT min(ms) FROM (SELECT read_ms + decode_ms + h2d_ms + forward_ms + "
+                       "backward_ms + update_ms + comm_exposed_ms + wait_ms + idle_ms AS ms "
+                       "FROM step_time WHERE run_id = %d AND step > 1)",
+                       run_id("two"));
+    double most = ask("SELECT max(ms) FROM (SELECT read_ms + decode_ms + h2d_ms + forward_ms + "
+                      "backward_ms + update_ms + comm_exposed_ms + wait_ms + idle_ms AS ms "
+                      "FROM step_time WHERE run_id = %d AND step > 1)",
+                      run_id("two"));
+    assert_true(least > 0 && step_s * 1e3 >= least && step_s * 1e3 <= most);
     snprintf(begins, sizeof begins, "run %d of 20", run_id("two"));
     assert_true(strncmp(source, begins, strlen(begins)) == 0);
     for (int i = 0; i < m.net->count; i++) {
@@ -581,6 +595,11 @@ static void times_of_a_run_are_samples(void **state)
     }
     /* All steps of the unrolled layer, means over the workers. */
     const struct sw_layer_sample *s = m.net->layer[layer_at(m.net, "cell@0..4")].samples;
+    double update_s = 0;
+    for (int i = 0; i < m.net->count; i++)
+        update_s += m.net->layer[i].samples[0].update_s;
+    assert_true(update_s * 1e3 <=
+                ask("SELECT max(update_ms) FROM step_time WHERE run_id = %d", run_id("two")));
     double ms = ask("SELECT sum(forward_ms) / 2 FROM layer_time WHERE run_id = %d AND layer IN "
                     "('cell@0', 'cell@1', 'cell@2', 'cell@3', 'cell@4')",
                     run_id("two"));
@@ -591,7 +610,8 @@ static void times_of_a_run_are_samples(void **state)
 
     m = model_of(&(struct sw_job_options){.recipe_path = write_recipe("m.ini", workers_recipe)});
     run = run_of("cut", &r);
-    assert_int_equal(sw_planning_times_of_run(m.net, r, &run, source, &err), SW_ERR_UNSUPPORTED);
+    assert_int_equal(sw_planning_times_of_run(m.net, r, &run, source, &workers, &step_s, &err),
+                     SW_ERR_UNSUPPORTED);
     assert_int_equal(m.net->layer[0].sample_count, 0);
     sw_run_fini(&run);
     sw_history_reader_close(r);
@@ -620,8 +640,7 @@ static const char *measured(const char *recipe, const char *set, int workers, bo
     *m = model_of(&o);
     const struct sw_planning_measurement how = {
         .options = &o, .log = log, .workers = workers, .stored_only = stored_only};
-    double step_s;
-    if (sw_planning_measure(m->net, &how, source, &step_s, &err) != SW_OK)
+    if (sw_planning_measure(m->net, &how, source, &err) != SW_OK)
         fail_msg("%s", err.text);
     sw_log_free(log);
     return source;
@@ -722,26 +741,64 @@ static void damaged_measurements_are_ignored_with_a_message(void **state)
     }
 }
 
-/* A device with its own memory measures itself. */
+/* A device with its own memory measures itself; what a step takes beside its layers is the measured
+ * step less the simulated one. */
 static void devices_are_measured(void **state)
 {
     const char *path = write_recipe("m.ini", workers_recipe);
     const struct sw_job_options o = {
         .recipe_path = path, .device = "sim:gpus=2,mem=64MiB", .oversubscribe = true};
     struct model m = model_of(&o);
-    const struct sw_planning_measurement how = {.options = &o, .workers = 2};
+    struct planner_machine machine;
+    const struct sw_planning_measurement how = {
+        .options = &o, .workers = 2, .machine = &machine.model};
     struct sw_err err;
     char source[64];
-    double step_s;
-    if (sw_planning_measure(m.net, &how, source, &step_s, &err) != SW_OK)
+    planner_machine(&machine, &(struct planner_machine_terms){.hosts = 1,
+                                                              .per_host = 2,
+                                                              .flops_per_s = 1e12,
+                                                              .bytes_per_s = 1e12,
+                                                              .device_bytes_per_s = 1e12});
+    if (sw_planning_measure(m.net, &how, source, &err) != SW_OK)
         fail_msg("%s", err.text);
     const struct sw_layer_sample *s = m.net->layer[layer_at(m.net, "conv1")].samples;
     assert_true(s->threads == 0 && s->forward_s > 0 && s->backward_s > 0 && s->update_s > 0);
-    assert_true(step_s > 0);
+    assert_true(s->part == 0);
+    assert_true(m.net->rest_count <= 1); /* a step may take less than its layers */
 
-    const double before_s = m.net->layer[0].samples->forward_s;
-    sw_planning_add_rest(m.net, 3);
-    assert_true(fabs(m.net->layer[0].samples->forward_s - before_s - 3) < 1e-9);
+    const int before = m.net->rest_count;
+    assert_int_equal(sw_planning_add_rest(m.net, &how, 3600, &err), SW_OK);
+    assert_int_equal(m.net->rest_count, before + 1);
+    const struct sw_rest_sample *r = &m.net->rest[before];
+    assert_true(r->workers == 2 && r->threads == 0 && !r->moves);
+    assert_true(r->seconds > 3500 && r->seconds < 3600);
+    assert_int_equal(sw_planning_add_rest(m.net, &how, 1e-12, &err), SW_OK);
+    assert_int_equal(m.net->rest_count, before + 1);
+    model_free(&m);
+}
+
+/* Layers that can be split by columns are measured like that, too. */
+static void columns_are_measured(void **state)
+{
+    const struct sw_job_options o = {.recipe_path = write_recipe("m.ini", workers_recipe),
+                                     .device = "cpu",
+                                     .oversubscribe = true};
+    struct model m = model_of(&o);
+    struct sw_planning_measurement how = {.options = &o, .workers = 2, .by_columns = true};
+    struct sw_err err;
+    char source[64];
+    if (sw_planning_measure(m.net, &how, source, &err) != SW_OK)
+        fail_msg("%s", err.text);
+    assert_string_not_equal(source, "");
+    const struct sw_layer_model *l = &m.net->layer[layer_at(m.net, "fc2")];
+    assert_int_equal(l->sample_count, 1);
+    assert_true(l->samples[0].part == 0.5 && l->samples[0].rows == m.net->batch);
+    assert_true(l->samples[0].forward_s > 0 && l->samples[0].backward_s > 0);
+    assert_int_equal(m.net->layer[layer_at(m.net, "image")].sample_count, 0);
+
+    how.workers = 1; /* has nobody to split with */
+    assert_int_equal(sw_planning_measure(m.net, &how, source, &err), SW_OK);
+    assert_string_equal(source, "");
     model_free(&m);
 }
 
@@ -780,6 +837,7 @@ int main(void)
         cmocka_unit_test(measurements_are_kept),
         cmocka_unit_test(damaged_measurements_are_ignored_with_a_message),
         cmocka_unit_test(devices_are_measured),
+        cmocka_unit_test(columns_are_measured),
         cmocka_unit_test(turns_of_chains_are_measured),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);

@@ -1,0 +1,94 @@
+/* What a step takes beside its layers: a measured step less the simulation of the same plan. It is
+ * a part of its own (planner/net_model.h), so that no exchange hides it. */
+#include "base/os.h"
+#include "planner/simulate.h"
+#include "run/planning_private.h"
+
+int sw_planning_plan(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                     struct sw_parallel_plan *out, struct sw_err *err)
+{
+    const struct sw_plan_shape shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
+                                        .consistency = SW_CONSISTENCY_BSP,
+                                        .staleness = -1,
+                                        .groups = 1,
+                                        .group_size = how->workers,
+                                        .servers = how->workers,
+                                        .threads = how->threads};
+    int split = 0;
+
+    int rc = sw_parallel_plan_init(out, &shape, m->count, err); /* rows and ps */
+    if (rc != SW_OK)
+        return rc;
+
+    for (int i = 0; i < m->count && how->by_columns && how->workers > 1; i++) {
+        if (m->layer[i].is_input || m->refuses(m, i, SW_PARTITION_COLUMNS, how->workers))
+            continue;
+
+        out->choice[i].partition = SW_PARTITION_COLUMNS;
+        split++;
+    }
+
+    return how->by_columns && split == 0
+               ? sw_err_set(err, SW_ERR_UNSUPPORTED, "no layer can be split by columns")
+               : SW_OK;
+}
+
+static bool moves(const struct sw_parallel_plan *p)
+{
+    for (int i = 0; i < p->layers; i++)
+        if (p->choice[i].partition != SW_PARTITION_ROWS)
+            return true;
+    return false;
+}
+
+static int simulate(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                    const struct sw_parallel_plan *p, double *step_s, struct sw_err *err)
+{
+    struct sw_net_model without = *m; /* the rest of other steps */
+    const struct sw_simulation_args args = {.net = &without,
+                                            .machine = how->machine,
+                                            .plan = p,
+                                            .no_overlap = how->no_overlap,
+                                            .bandwidth = how->bandwidth,
+                                            .lost_host = -1};
+    struct sw_simulation s = {0};
+
+    without.rest_count = 0;
+    int rc = sw_simulate(&args, &s, err);
+    *step_s = s.time.step_s;
+    sw_simulation_fini(&s);
+    return rc;
+}
+
+static int add(struct sw_net_model *m, const struct sw_rest_sample *r, struct sw_err *err)
+{
+    struct sw_planning_net *p = sw_planning_of(m);
+    struct sw_rest_sample *to = sw_array_add(&p->rest, &m->rest_count, sizeof *to);
+    if (!to)
+        return sw_err_nomem(err, "times of steps", sizeof *to);
+
+    *to = *r;
+    m->rest = p->rest;
+    return SW_OK;
+}
+
+int sw_planning_add_rest(struct sw_net_model *m, const struct sw_planning_measurement *how,
+                         double step_s, struct sw_err *err)
+{
+    struct sw_parallel_plan p = {0};
+    double simulated_s;
+
+    int rc = sw_planning_plan(m, how, &p, err);
+    if (rc == SW_OK)
+        rc = simulate(m, how, &p, &simulated_s, err);
+
+    const struct sw_rest_sample r = {.workers = how->workers,
+                                     .threads = how->machine->device[0].threads,
+                                     .moves = rc == SW_OK && moves(&p),
+                                     .seconds = rc == SW_OK ? step_s - simulated_s : 0};
+    if (rc == SW_OK && r.seconds > 0)
+        rc = add(m, &r, err);
+    sw_parallel_plan_fini(&p);
+
+    return rc;
+}
