@@ -84,7 +84,10 @@ static void find_devices(const struct sw_machine_args *a, const struct sw_driver
         first_of(given->pcie_bytes_per_s, configured, measured(a, t ? t->link_bytes_per_s : 0));
     if (r->link.value <= 0 && !own)
         r->link = r->core_memory; /* simulated links without a rate are copies in host memory */
-    r->copy_latency_s = q && q->link_latency_s > 0 ? q->link_latency_s : own ? SW_USUAL_COPY_S : 0;
+    r->copy_latency_s = t && t->copy_s > 0           ? t->copy_s
+                        : q && q->link_latency_s > 0 ? q->link_latency_s
+                        : own                        ? SW_USUAL_COPY_S
+                                                     : 0;
     r->launch_s = own ? SW_USUAL_LAUNCH_S : 0;
 
     r->memory_bytes = given->gpu_memory_bytes.value > 0 ? (int64_t)given->gpu_memory_bytes.value

@@ -235,7 +235,7 @@ static void finish(struct sw_plansim *s, struct sw_plansim_exchange *e)
 }
 
 /* Asks for the next values that the worker may fetch: it waits for those of a layer before it asks
- * for those of the layers above it. */
+ * for those of the layers above it. They are on their way when all members have asked. */
 static int fetch_next(struct sw_plansim *s, struct sw_plansim_worker *w, struct sw_err *err)
 {
     for (;; w->fetch_layer++) {
@@ -250,10 +250,10 @@ static int fetch_next(struct sw_plansim *s, struct sw_plansim_worker *w, struct 
             continue;
         if (e->ready < w->fetch_step)
             return SW_OK;
-        if (!e->is_ready)
+        if (++e->asked < e->members.count)
             continue;
 
-        e->is_ready = false;
+        e->asked = 0;
         int rc = sw_plansim_ask(s, e->down, urgency_of(s, e), index_of(s, e), err);
         if (rc != SW_OK)
             return rc;
@@ -263,8 +263,6 @@ static int fetch_next(struct sw_plansim *s, struct sw_plansim_worker *w, struct 
 static int fetch(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)
 {
     e->ready++;
-    e->is_ready = true;
-
     for (int i = 0; i < e->members.count; i++) {
         int rc = fetch_next(s, &s->worker[member(e, i)], err);
         if (rc != SW_OK)

@@ -42,14 +42,27 @@ static int servers(const struct sw_plansim *s)
     return s->plan->shape.servers > 1 ? s->plan->shape.servers : 1;
 }
 
+/* Flops per second of the product of factors: those of the backward pass if that was measured. */
+static double product_rate(const struct sw_plansim *s, const struct work *w,
+                           const struct sw_plansim_exchange *e)
+{
+    const struct sw_layer_model *l = w->layer;
+    const int worker = e->members.first, together = sw_cost_together(&s->cost, worker);
+    const double rows = (double)s->net->batch / e->members.count;
+    const double pass_s = sw_cost_pass(&s->cost, e->layer, worker, rows, 1, together, true);
+
+    return l->sample_count > 0 && l->backward_flops > 0 && pass_s > 0
+               ? l->backward_flops * rows / (double)s->net->batch / pass_s
+               : s->machine->device[worker].flops_per_s.value;
+}
+
 /* The time of the product of the factors of all rows by `makers`, beyond that of the own rows,
  * which is part of the backward pass. */
 static double product_s(const struct sw_plansim *s, const struct work *w,
                         const struct sw_plansim_exchange *e, int makers)
 {
     double rows = w->rows / makers - w->rows / e->members.count;
-    return seconds(fmax(rows, 0) * w->product_flops,
-                   s->machine->device[e->members.first].flops_per_s.value);
+    return seconds(fmax(rows, 0) * w->product_flops, product_rate(s, w, e));
 }
 
 static double factor_bytes(const struct work *w, const struct sw_plansim_exchange *e, double inputs)

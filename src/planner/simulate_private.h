@@ -86,8 +86,8 @@ struct sw_plansim_exchange {
     int up_arrays, down_arrays; /* of a unit: each is a copy of a device */
     bool is_queued;             /* devices of one host make the transfers themselves */
     bool is_mirror;        /* they fetch new values from servers, those of the lowest layer first */
-    bool is_ready;         /* the values are there, and not yet fetched, */
-    int64_t ready;         /* so often so far */
+    int64_t ready;         /* how often the values were there; */
+    int asked;             /* members that want to fetch them now */
     double sum_s, serve_s; /* of all servers of a host, one after the other */
     double pull_s;         /* of each member, before its forward pass: product of factors, update */
     int server_host; /* its servers have threads of their own on that host; -1: members serve */

@@ -18,12 +18,15 @@ enum {
     FILE_BYTES = 1 << 20,
     ARRAY_BYTES = 64 << 20,
     COPY_BYTES = 1 << 20,
+    SMALL_BYTES = 64,
+    SMALL_COPIES = 16,
 };
 
 /* Figures per core or device; 0: unknown. */
 struct figures {
     double core_gflops, memory_gb_per_s, device_gflops, device_gb_per_s, link_gb_per_s;
     double measured_at; /* Unix time, of the first of them */
+    double copy_us; /* of a small copy to a device, in a row of such copies */
 };
 
 /* ---- Stored figures ---- */
@@ -146,6 +149,7 @@ static void read_throughputs(const struct sw_job_place *place, struct figures *f
     fill_from(own, "gemm_gflops", &f->device_gflops);
     fill_from(own, "memory_gb_per_s", &f->device_gb_per_s);
     fill_from(own, "link_gb_per_s", &f->link_gb_per_s);
+    fill_from(own, "copy_us", &f->copy_us);
     sw_json_free(root);
 }
 
@@ -159,6 +163,19 @@ static int copy(struct sw_stream *s, void *args, struct sw_err *err)
 {
     const struct copy *c = args;
     return sw_copy(s, c->to, c->from, COPY_BYTES, err);
+}
+
+static int copy_small(struct sw_stream *s, void *args, struct sw_err *err)
+{
+    const struct copy *c = args;
+
+    for (int i = 0; i < SMALL_COPIES; i++) {
+        int rc = sw_copy(s, c->to, c->from, SMALL_BYTES, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
 }
 
 static double measure_product(struct sw_stream *s, int side)
@@ -194,22 +211,23 @@ static double measure_memory(struct sw_stream *s)
     return gb_per_s.median;
 }
 
-static double measure_link(struct sw_stream *s)
+/* Units per nanosecond of copies to the device; 0: it failed. */
+static double measure_copies(struct sw_stream *s, double units,
+                             int (*run)(struct sw_stream *s, void *args, struct sw_err *err))
 {
     struct copy c = {.to = sw_tune_allocate(s->dev, COPY_BYTES)};
-    struct sw_throughput gb_per_s = {0};
+    struct sw_throughput per_ns = {0};
     struct sw_err ignored;
     int rc = sw_device_host_alloc(s->dev, COPY_BYTES, "copies to measure", &c.from, &ignored);
 
-    if (!c.to || rc != SW_OK ||
-        sw_throughput_of(s, COPY_BYTES, copy, &c, 0, &gb_per_s, &ignored) != SW_OK)
-        gb_per_s.median = 0;
+    if (!c.to || rc != SW_OK || sw_throughput_of(s, units, run, &c, 0, &per_ns, &ignored) != SW_OK)
+        per_ns.median = 0;
 
     sw_tune_free_memory(s->dev, c.to, COPY_BYTES);
     if (rc == SW_OK)
         sw_device_host_free(s->dev, c.from, COPY_BYTES);
 
-    return gb_per_s.median;
+    return per_ns.median;
 }
 
 static void measure_core(struct sw_device *host, struct figures *f)
@@ -252,7 +270,13 @@ static bool measure(const struct sw_worker *w, struct figures *f)
     }
 
     if (devices && f->link_gb_per_s <= 0) {
-        f->link_gb_per_s = measure_link(w->stream);
+        f->link_gb_per_s = measure_copies(w->stream, COPY_BYTES, copy);
+        measured = true;
+    }
+
+    if (devices && f->copy_us <= 0) {
+        const double per_ns = measure_copies(w->stream, SMALL_COPIES, copy_small);
+        f->copy_us = per_ns > 0 ? 1e-3 / per_ns : 0;
         measured = true;
     }
 
@@ -304,7 +328,8 @@ const struct sw_throughputs *sw_throughputs_of(struct sw_throughputs *r, const s
                                  .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
                                  .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
                                  .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9,
-                                 .measured_at = f.measured_at};
+                                 .measured_at = f.measured_at,
+                                 .copy_s = f.copy_us * 1e-6};
 
     return r;
 }
@@ -324,6 +349,7 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
         sw_json_real(w, "gemm_gflops", number_of(d, "gemm_gflops"));
         sw_json_real(w, "memory_gb_per_s", number_of(d, "memory_gb_per_s"));
         sw_json_real(w, "link_gb_per_s", number_of(d, "link_gb_per_s"));
+        sw_json_real(w, "copy_us", number_of(d, "copy_us"));
         sw_json_close_object(w);
     }
 }
@@ -350,6 +376,7 @@ static void write_throughputs(const struct sw_throughputs *r, const struct sw_wo
         sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
         sw_json_real(&w, "memory_gb_per_s", r->device_memory_bytes_per_s * 1e-9);
         sw_json_real(&w, "link_gb_per_s", r->link_bytes_per_s * 1e-9);
+        sw_json_real(&w, "copy_us", r->copy_s * 1e6);
         sw_json_close_object(&w);
     }
 

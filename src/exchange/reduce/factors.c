@@ -102,10 +102,10 @@ static int gather(struct sw_factors *f, int r, int i, int group, uint64_t round,
     if (rc != SW_OK)
         return rc;
 
-    /* In ring order, so that at any time each rank sends to one other of its group. */
-    for (int k = 1; k < f->group_size; k++) {
-        const int first = group * f->group_size, q = first + (r - first + k) % f->group_size;
-        if (f->rank[q].rows == 0)
+    /* In ring order, so that at any time each rank sends to one other. */
+    for (int k = 1; k <= f->group_size; k++) {
+        const int q = group * f->group_size + (r + k) % f->group_size;
+        if (q == r || f->rank[q].rows == 0)
             continue;
 
         rc = sw_event_wait(own->stream, f->rank[q].made[i], err);
