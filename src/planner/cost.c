@@ -194,15 +194,16 @@ double sw_cost_fit(const struct sw_cost_model *c, const struct sw_plan_fit *fit,
     return recompute_s + fmax(SW_NET_COPY_COST * copies_s, copies_s - compute_s);
 }
 
-/* How well a measured step tells of others: with as many threads, with movements or without, then
- * with as many workers. */
-static int distance(const struct sw_rest_sample *r, int threads, bool moves, int workers)
+/* How well a measured step tells of others: with as many threads, of the same kind, then with as
+ * many workers. */
+static int distance(const struct sw_rest_sample *r, int threads, enum sw_step_kind kind,
+                    int workers)
 {
-    return (abs(r->threads - threads) * 2 + (r->moves != moves)) * SW_MODEL_DEVICES +
+    return (abs(r->threads - threads) * 2 + (r->kind != kind)) * SW_MODEL_DEVICES +
            abs(r->workers - workers);
 }
 
-double sw_cost_rest(const struct sw_cost_model *c, bool moves)
+double sw_cost_rest(const struct sw_cost_model *c, enum sw_step_kind kind)
 {
     const struct sw_device_model *d = &c->machine->device[0];
     const struct sw_rest_sample *best = NULL;
@@ -212,8 +213,8 @@ double sw_cost_rest(const struct sw_cost_model *c, bool moves)
         if ((r->threads > 0) != d->host_memory)
             continue;
 
-        if (!best || distance(r, d->threads, moves, c->workers) <
-                         distance(best, d->threads, moves, c->workers))
+        if (!best || distance(r, d->threads, kind, c->workers) <
+                         distance(best, d->threads, kind, c->workers))
             best = r;
     }
 

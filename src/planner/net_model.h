@@ -21,12 +21,20 @@ struct sw_layer_sample {
                         servers side by side; 0: not measured */
 };
 
+/* Steps that differ in what waits for what. */
+enum sw_step_kind {
+    SW_STEP_GRADIENTS, /* whole gradients go to servers, or are reduced */
+    SW_STEP_FACTORS,   /* workers exchange the factors of most of the parameters (sfb) */
+    SW_STEP_MOVES,     /* activations move between workers: a step waits for its device in the
+                          middle, and does not overlap with the next one */
+    SW_STEP_KINDS
+};
+
 /* What a measured step took beside passes, updates, exchanges and movements: reading the batch,
  * queueing work, recording the step, waking threads. Of workers as in struct sw_layer_sample. */
 struct sw_rest_sample {
     int workers, threads;
-    bool moves; /* activations moved between the workers: a step then waits for its device in the
-                   middle, and does not overlap with the next one */
+    enum sw_step_kind kind;
     double seconds;
 };
 

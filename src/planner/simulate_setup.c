@@ -177,10 +177,24 @@ static int rest_pass(const struct sw_plansim *s, const struct sw_plansim_worker 
     return first;
 }
 
+static enum sw_step_kind kind_of(const struct sw_plansim *s)
+{
+    double factors = 0, all = 0;
+
+    for (int l = 0; l < s->layers; l++) {
+        const double params = sw_plansim_is_trained(s, l) ? (double)s->net->layer[l].params : 0;
+
+        all += params;
+        factors += s->plan->choice[l].comm == SW_EXCHANGE_SFB ? params : 0;
+    }
+
+    return s->moves > 0 ? SW_STEP_MOVES : factors > all / 2 ? SW_STEP_FACTORS : SW_STEP_GRADIENTS;
+}
+
 /* Once it is known whether activations move. */
 static void add_rest(struct sw_plansim *s)
 {
-    double rest_s = sw_cost_rest(&s->cost, s->moves > 0);
+    double rest_s = sw_cost_rest(&s->cost, kind_of(s));
 
     for (int i = 0; i < s->workers; i++) {
         s->worker[i].rest_s = rest_s;

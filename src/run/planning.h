@@ -51,18 +51,19 @@ int sw_planning_times_of_run(struct sw_net_model *m, struct sw_history_reader *r
                              const struct sw_run *run, char source[64], int *workers,
                              double *step_s, struct sw_err *err) SW_MUST_CHECK;
 
-/* Adds samples of `workers` workers that split all layers by rows, or by columns where possible:
- * from the file calibration.json of the state directory, which has those of this host with the same
- * net, batch, device, threads and split, or else by training a few steps with a history of their
- * own, which is removed; the result is then stored. `again`: measures in any case. source:
- * "measured 2026-11-28", or "" if nothing was measured: nothing is stored, no layer can be split by
- * columns, or the job with such layers cannot run here. Errors: those of sw_job_open and
- * sw_job_run. */
+/* Adds samples of `workers` workers: of all layers by rows with whole gradients, of what such steps
+ * take beside their layers when they exchange factors where possible, or of the layers that can be
+ * split by columns; from the file calibration.json of the state directory, which has those of this
+ * host with the same net, batch, device, threads and split, or else by training a few steps with a
+ * history of their own, which is removed; the result is then stored. `again`: measures in any case.
+ * source: "measured 2026-11-28", or "" if nothing was measured: nothing is stored, no layer can be
+ * split or exchanged like that, or a job with such layers cannot run here. Errors: those of
+ * sw_job_open and sw_job_run. */
 struct sw_planning_measurement {
     const struct sw_job_options *options; /* those of the model's job */
     struct sw_log *log;
     int workers, threads; /* math threads of each worker on cores; 0: as many as there are cores */
-    bool by_columns; /* samples are of the layers that these split */
+    enum sw_step_kind kind;
     bool again;
     bool stored_only; /* nothing is trained */
     /* What a step takes beside its layers is the measured step less the simulated one. */

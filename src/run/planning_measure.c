@@ -386,7 +386,8 @@ static int use(const struct measuring *x, struct sw_net_model *m,
 {
     const struct sw_layer_sample of = {.workers = how->workers, .threads = threads};
 
-    int rc = sw_planning_times_use(t, m, &of, &x->plan, err);
+    /* The backward passes of layers that exchange factors make no gradients. */
+    int rc = how->kind == SW_STEP_FACTORS ? SW_OK : sw_planning_times_use(t, m, &of, &x->plan, err);
     if (rc == SW_OK && how->machine && t->step_ms > 0)
         rc = sw_planning_add_rest(m, how, t->step_ms * 1e-3, err);
     return rc;
@@ -396,8 +397,7 @@ static int add_samples(struct measuring *x, struct sw_net_model *m,
                        const struct sw_planning_measurement *how, char source[64],
                        struct sw_err *err)
 {
-    struct sw_planning_setup s = {
-        .batch = m->batch, .workers = how->workers, .by_columns = how->by_columns};
+    struct sw_planning_setup s = {.batch = m->batch, .workers = how->workers, .kind = how->kind};
     struct sw_planning_times t = {0};
     char date[16] = "";
 
@@ -439,5 +439,6 @@ int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measure
     end(&x);
 
     /* Some nets cannot be trained like that, which the plans of others need not know. */
-    return how->by_columns && rc != SW_ERR_CANCELLED && rc != SW_ERR_NOMEM ? SW_OK : rc;
+    return how->kind != SW_STEP_GRADIENTS && rc != SW_ERR_CANCELLED && rc != SW_ERR_NOMEM ? SW_OK
+                                                                                          : rc;
 }

@@ -28,8 +28,8 @@ static inline struct sw_planning_net *sw_planning_of(struct sw_net_model *m)
 }
 
 /* planning_rest.c: the plan of all of a measurement's workers. Errors: SW_ERR_NOMEM,
- * SW_ERR_UNSUPPORTED (no layer can be split by columns). Free with sw_parallel_plan_fini in every
- * case. */
+ * SW_ERR_UNSUPPORTED (no layer can be split, or exchanged, like that). Free with
+ * sw_parallel_plan_fini in every case. */
 int sw_planning_plan(struct sw_net_model *m, const struct sw_planning_measurement *how,
                      struct sw_parallel_plan *out, struct sw_err *err) SW_MUST_CHECK;
 
@@ -54,8 +54,8 @@ void sw_planning_times_add(struct sw_planning_times *t, const char *name, double
                            double backward_ms);
 /* The row of a layer or time step in the model; -1: another name, such as that of a connection. */
 int sw_planning_times_row(const struct sw_planning_times *t, const char *name);
-/* Adds samples with these workers and threads to the layers that the plan splits by rows, or, if it
- * splits any by columns, to these. Errors: SW_ERR_NOMEM. */
+/* Adds samples with these workers and threads to all layers of a plan that splits them by rows, or
+ * to the layers that the plan splits by columns. Errors: SW_ERR_NOMEM. */
 int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model *m,
                           const struct sw_layer_sample *of, const struct sw_parallel_plan *plan,
                           struct sw_err *err) SW_MUST_CHECK;
@@ -74,7 +74,7 @@ struct sw_planning_setup {
     char net[33];              /* sw_planning_hash of the model */
     int64_t batch;
     int workers, threads;
-    bool by_columns;
+    enum sw_step_kind kind;
 };
 /* A hash of names, types, work and sizes of all layers. */
 void sw_planning_hash(const struct sw_net_model *m, char out[33]);

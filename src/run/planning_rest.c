@@ -4,6 +4,11 @@
 #include "planner/simulate.h"
 #include "run/planning_private.h"
 
+static bool has_factors(const struct sw_net_model *m, const struct sw_layer_model *l)
+{
+    return l->steps > 0 && l->params > 0 && l->has_backward && !m->controls_updates;
+}
+
 int sw_planning_plan(struct sw_net_model *m, const struct sw_planning_measurement *how,
                      struct sw_parallel_plan *out, struct sw_err *err)
 {
@@ -14,31 +19,28 @@ int sw_planning_plan(struct sw_net_model *m, const struct sw_planning_measuremen
                                         .group_size = how->workers,
                                         .servers = how->workers,
                                         .threads = how->threads};
-    int split = 0;
+    int special = 0;
 
     int rc = sw_parallel_plan_init(out, &shape, m->count, err); /* rows and ps */
-    if (rc != SW_OK)
+    if (rc != SW_OK || how->kind == SW_STEP_GRADIENTS)
         return rc;
 
-    for (int i = 0; i < m->count && how->by_columns && how->workers > 1; i++) {
-        if (m->layer[i].is_input || m->refuses(m, i, SW_PARTITION_COLUMNS, how->workers))
-            continue;
+    for (int i = 0; i < m->count && how->workers > 1; i++) {
+        const struct sw_layer_model *l = &m->layer[i];
 
-        out->choice[i].partition = SW_PARTITION_COLUMNS;
-        split++;
+        if (how->kind == SW_STEP_FACTORS && has_factors(m, l))
+            out->choice[i].comm = SW_EXCHANGE_SFB;
+        else if (how->kind == SW_STEP_MOVES && !l->is_input &&
+                 !m->refuses(m, i, SW_PARTITION_COLUMNS, how->workers))
+            out->choice[i].partition = SW_PARTITION_COLUMNS;
+        else
+            continue;
+        special++;
     }
 
-    return how->by_columns && split == 0
-               ? sw_err_set(err, SW_ERR_UNSUPPORTED, "no layer can be split by columns")
-               : SW_OK;
-}
-
-static bool moves(const struct sw_parallel_plan *p)
-{
-    for (int i = 0; i < p->layers; i++)
-        if (p->choice[i].partition != SW_PARTITION_ROWS)
-            return true;
-    return false;
+    return special > 0 ? SW_OK
+                       : sw_err_set(err, SW_ERR_UNSUPPORTED,
+                                    "no layer can be split or exchanged in that way");
 }
 
 static int simulate(struct sw_net_model *m, const struct sw_planning_measurement *how,
@@ -84,7 +86,7 @@ int sw_planning_add_rest(struct sw_net_model *m, const struct sw_planning_measur
 
     const struct sw_rest_sample r = {.workers = how->workers,
                                      .threads = how->machine->device[0].threads,
-                                     .moves = rc == SW_OK && moves(&p),
+                                     .kind = how->kind,
                                      .seconds = rc == SW_OK ? step_s - simulated_s : 0};
     if (rc == SW_OK && r.seconds > 0)
         rc = add(m, &r, err);

@@ -1,8 +1,9 @@
 /* Measured times of layers in calibration.json of the state directory:
  * {"host": .., "entries": [{"net": HASH, "batch": .., "device": .., "workers": .., "threads": ..,
- * "split": "rows", "date": "2026-11-28", "step_ms": .., "layers": [{"name": .., "forward_ms": ..,
- * "backward_ms": .., "update_ms": ..}]}]}, the newest first. The split is "columns" where all
- * layers that can be were split by columns. */
+ * "kind": "rows", "date": "2026-11-28", "step_ms": .., "layers": [{"name": .., "forward_ms": ..,
+ * "backward_ms": .., "update_ms": ..}]}]}, the newest first. The kind is "factors"
+ * where all layers that can exchange factors did so, "columns" where all that can be were split by
+ * columns. */
 #include "base/hash.h"
 #include "run/job_private.h"
 #include "run/planning_private.h"
@@ -40,9 +41,11 @@ static bool counts(const struct sw_json *object, const char *key, int64_t count)
     return v && sw_json_as_size(v, &value) && value == (uint64_t)count;
 }
 
-static const char *split_of(const struct sw_planning_setup *s)
+static const char *kind_of(const struct sw_planning_setup *s)
 {
-    return s->by_columns ? "columns" : "rows";
+    static const char *const names[SW_STEP_KINDS] = {
+        [SW_STEP_GRADIENTS] = "rows", [SW_STEP_FACTORS] = "factors", [SW_STEP_MOVES] = "columns"};
+    return names[s->kind];
 }
 
 static bool fits(const struct sw_json *entry, const struct sw_planning_setup *s)
@@ -50,7 +53,7 @@ static bool fits(const struct sw_json *entry, const struct sw_planning_setup *s)
     return entry->type == SW_JSON_OBJECT && says(entry, "net", s->net) &&
            counts(entry, "batch", s->batch) && says(entry, "device", s->device) &&
            counts(entry, "workers", s->workers) && counts(entry, "threads", s->threads) &&
-           says(entry, "split", split_of(s));
+           says(entry, "kind", kind_of(s));
 }
 
 static const struct sw_json *first_entry(const struct sw_json *root)
@@ -164,7 +167,7 @@ static void write_entry(struct sw_json_writer *w, const struct sw_planning_setup
     sw_json_string(w, "device", s->device);
     sw_json_int(w, "workers", s->workers);
     sw_json_int(w, "threads", s->threads);
-    sw_json_string(w, "split", split_of(s));
+    sw_json_string(w, "kind", kind_of(s));
     sw_json_string(w, "date", date);
     sw_json_real(w, "step_ms", t->step_ms);
 

@@ -71,8 +71,7 @@ static int build_here(const struct sw_plan_model *m, int workers, int threads,
     return sw_machine_build(&here, out, err);
 }
 
-/* With layers split by rows, and with those that can be by columns, which tell less: they say
- * nothing of where the times come from. */
+/* Steps with whole gradients, which all nets have, and steps of other kinds. */
 static int add_measured(struct sw_plan_model *m, struct sw_planning_measurement *how,
                         struct sw_err *err)
 {
@@ -81,15 +80,17 @@ static int add_measured(struct sw_plan_model *m, struct sw_planning_measurement 
 
     int rc = build_here(m, how->workers, how->threads, &here, err);
     how->machine = here;
-    how->by_columns = false;
+    how->kind = SW_STEP_GRADIENTS;
     if (rc == SW_OK)
         rc = sw_planning_measure(m->net, how, source, err);
 
     if (rc == SW_OK && source[0]) {
         memcpy(m->times, source, sizeof source);
-        how->by_columns = true;
-        if (how->workers > 1)
+        for (int k = SW_STEP_GRADIENTS + 1; k < SW_STEP_KINDS && rc == SW_OK && how->workers > 1;
+             k++) {
+            how->kind = (enum sw_step_kind)k;
             rc = sw_planning_measure(m->net, how, source, err);
+        }
     }
 
     sw_machine_model_free(here);

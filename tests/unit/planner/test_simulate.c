@@ -381,7 +381,7 @@ static void every_copy_of_a_device_has_its_latency(void **state)
 static void the_rest_of_a_step_is_a_part_of_its_own(void **state)
 {
     struct sw_rest_sample rest[] = {{.workers = 2, .seconds = 0.05},
-                                    {.workers = 2, .moves = true, .seconds = 0.07},
+                                    {.workers = 2, .kind = SW_STEP_MOVES, .seconds = 0.07},
                                     {.workers = 2, .threads = 1, .seconds = 9}};
     struct job j;
 

@@ -770,7 +770,7 @@ static void devices_are_measured(void **state)
     assert_int_equal(sw_planning_add_rest(m.net, &how, 3600, &err), SW_OK);
     assert_int_equal(m.net->rest_count, before + 1);
     const struct sw_rest_sample *r = &m.net->rest[before];
-    assert_true(r->workers == 2 && r->threads == 0 && !r->moves);
+    assert_true(r->workers == 2 && r->threads == 0 && r->kind == SW_STEP_GRADIENTS);
     assert_true(r->seconds > 3500 && r->seconds < 3600);
     assert_int_equal(sw_planning_add_rest(m.net, &how, 1e-12, &err), SW_OK);
     assert_int_equal(m.net->rest_count, before + 1);
@@ -784,7 +784,7 @@ static void columns_are_measured(void **state)
                                      .device = "cpu",
                                      .oversubscribe = true};
     struct model m = model_of(&o);
-    struct sw_planning_measurement how = {.options = &o, .workers = 2, .by_columns = true};
+    struct sw_planning_measurement how = {.options = &o, .workers = 2, .kind = SW_STEP_MOVES};
     struct sw_err err;
     char source[64];
     if (sw_planning_measure(m.net, &how, source, &err) != SW_OK)
