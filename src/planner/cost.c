@@ -302,8 +302,10 @@ static const struct sw_cost_link *exchange_link(const struct sw_cost_model *c,
     if (sw_cost_devices_update(c) || c->machine->device[0].host_memory ||
         choice->comm == SW_EXCHANGE_SFB)
         return peers;
-    return peers->bytes_per_s > 0 && peers->bytes_per_s < c->servers.bytes_per_s ? peers
-                                                                                 : &c->servers;
+    return c->machine->hosts > 1 && peers->bytes_per_s > 0 &&
+                   peers->bytes_per_s < c->servers.bytes_per_s
+               ? peers
+               : &c->servers;
 }
 
 /* An unknown rate takes no time. */

@@ -183,10 +183,11 @@ void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
                                 .workers = workers,
                                 .is_async = shape->consistency != SW_CONSISTENCY_BSP};
 
-    c->group = link_of(machine, &(struct pattern){groups, size, size, 1, false});
+    const bool staged = machine->mirrors;
+    c->group = link_of(machine, &(struct pattern){groups, size, size, 1, staged});
     c->moves = link_of(machine, &(struct pattern){groups, size, size, 1, true});
-    c->all = groups == 1 ? c->group : link_of(machine, &(struct pattern){1, 0, workers, 1, false});
-    c->across = link_of(machine, &(struct pattern){size, 1, groups, size, false});
+    c->all = groups == 1 ? c->group : link_of(machine, &(struct pattern){1, 0, workers, 1, staged});
+    c->across = link_of(machine, &(struct pattern){size, 1, groups, size, staged});
     /* The servers of synchronous workers, and those of hogwild, are on every host; those of other
      * asynchronous groups on the first. */
     c->servers = link_to_memory(c, c->is_async && shape->consistency != SW_CONSISTENCY_HOGWILD);

@@ -65,7 +65,7 @@ struct sw_machine_model {
      */
     bool peers;
     /* Devices keep mirrors of parameters that servers update on the host, whatever the framework
-     * is. */
+     * is. They do not reach each other: factors go by way of the host's memory, too. */
     bool mirrors;
     double launch_s; /* time of a device to begin an operation; 0 on cores */
 };
@@ -92,7 +92,8 @@ struct sw_model_path {
     double latency_s;   /* the largest of a copy's links; of two copies the sum */
 };
 struct sw_model_path sw_machine_model_path(const struct sw_machine_model *m, int from, int to);
-/* By way of the host's memory, whatever links the devices have, as activations go. */
+/* By way of the host's memory, whatever links the devices have, as activations go, and factors of
+ * devices with mirrors. */
 struct sw_model_path sw_machine_model_staged_path(const struct sw_machine_model *m, int from,
                                                   int to);
 /* Between a device and the memory of a host, as servers use it: of its own host the closest one. */

@@ -103,11 +103,9 @@ static double sent(enum sw_plansim_path_kind kind, int members, int hosts, bool 
     return 1;
 }
 
-static struct sw_model_path path_of(const struct sw_machine_model *m, int from, int to,
-                                    bool activations)
+static struct sw_model_path path_of(const struct sw_machine_model *m, int from, int to, bool staged)
 {
-    return activations ? sw_machine_model_staged_path(m, from, to)
-                       : sw_machine_model_path(m, from, to);
+    return staged ? sw_machine_model_staged_path(m, from, to) : sw_machine_model_path(m, from, to);
 }
 
 static void add_pairs(struct sw_plansim_paths *p, const struct sw_plansim_known_path *k,
@@ -122,8 +120,8 @@ static void add_pairs(struct sw_plansim_paths *p, const struct sw_plansim_known_
             if (i == j)
                 continue;
 
-            struct sw_model_path path =
-                path_of(p->machine, from, to, k->kind == SW_PLANSIM_EXCHANGE);
+            struct sw_model_path path = path_of(
+                p->machine, from, to, k->kind == SW_PLANSIM_EXCHANGE || p->machine->mirrors);
             double units = sent(k->kind, members, hosts, same_host, p->together[i], p->together[j]);
             add(p, &path, units, out);
         }

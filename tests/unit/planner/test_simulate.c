@@ -374,6 +374,12 @@ static void every_copy_of_a_device_has_its_latency(void **state)
     double latency_s = sw_machine_model_path(&j.machine.model, 0, 1).latency_s;
     double step_s = 0.3 + 32 * 40000 / 1e8 + 2 * latency_s;
     assert_true(fabs(step_of(&j) - step_s) < 1e-6);
+
+    /* Devices with mirrors copy by way of the host. */
+    j.machine.model.mirrors = true;
+    latency_s = sw_machine_model_staged_path(&j.machine.model, 0, 1).latency_s;
+    step_s = 0.3 + 2 * 32 * 40000 / 1e8 + 2 * latency_s;
+    assert_true(fabs(step_of(&j) - step_s) < 1e-6);
     sw_parallel_plan_fini(&j.plan);
     (void)state;
 }
