@@ -14,8 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A device is measured in its second step and in every 32nd from there. */
-enum { LEAST_STEPS = 3, MOST_STEPS = 200, DEVICE_STEPS = 36, STEPS_IN_ROW = 8 };
+/* The layers of a device are measured in its second step and in every 32nd from there; its steps
+ * overlap, so that the time of one is that of several in a row. */
+enum {
+    LEAST_STEPS = 3,
+    MOST_STEPS = 200,
+    DEVICE_LEAST_STEPS = 12,
+    DEVICE_STEPS = 36,
+    STEPS_IN_ROW = 8
+};
 
 /* Work of all measured steps, if it takes more than the fewest steps: seconds on some cores. */
 #define WORK_FLOPS 5e11
@@ -141,8 +148,9 @@ static int64_t steps_for(const struct sw_net_model *m, bool devices, int64_t eve
         flops += m->layer[i].forward_flops + m->layer[i].backward_flops;
 
     const int64_t room = MOST_EVENTS / events, most = room < MOST_STEPS ? room : MOST_STEPS;
-    const double steps = fmin(WORK_FLOPS / flops, (double)most);
-    return devices ? DEVICE_STEPS : steps < LEAST_STEPS ? LEAST_STEPS : (int64_t)steps;
+    const double steps = fmin(WORK_FLOPS / flops, (double)(devices ? DEVICE_STEPS : most));
+    const int least = devices ? DEVICE_LEAST_STEPS : LEAST_STEPS;
+    return steps < least ? least : (int64_t)steps;
 }
 
 static int train(struct measuring *x, struct sw_net_model *m,
