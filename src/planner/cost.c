@@ -203,7 +203,9 @@ static int distance(const struct sw_rest_sample *r, int threads, enum sw_step_ki
            abs(r->workers - workers);
 }
 
-double sw_cost_rest(const struct sw_cost_model *c, enum sw_step_kind kind)
+/* The sample that tells most of a kind of steps; NULL: there are none of such devices. */
+static const struct sw_rest_sample *closest_rest(const struct sw_cost_model *c,
+                                                 enum sw_step_kind kind)
 {
     const struct sw_device_model *d = &c->machine->device[0];
     const struct sw_rest_sample *best = NULL;
@@ -218,7 +220,22 @@ double sw_cost_rest(const struct sw_cost_model *c, enum sw_step_kind kind)
             best = r;
     }
 
-    return best ? best->seconds : 0;
+    return best;
+}
+
+double sw_cost_rest(const struct sw_cost_model *c, enum sw_step_kind kind, int moves)
+{
+    const struct sw_rest_sample *r = closest_rest(c, kind);
+    const struct sw_rest_sample *without = closest_rest(c, SW_STEP_GRADIENTS);
+
+    if (!r)
+        return 0;
+    if (r->kind != SW_STEP_MOVES || r->moves == 0 || without->kind != SW_STEP_GRADIENTS ||
+        r->seconds < without->seconds)
+        return r->seconds;
+
+    /* In each movement workers wait for one another. */
+    return without->seconds + (r->seconds - without->seconds) * moves / r->moves;
 }
 
 static bool same_kind(const struct sw_device_model *a, const struct sw_device_model *b)

@@ -53,8 +53,9 @@ double sw_cost_restore(const struct sw_cost_model *c, int layer, enum sw_plan_re
  * what a job says. Copies overlap with computing. */
 double sw_cost_fit(const struct sw_cost_model *c, const struct sw_plan_fit *fit, double compute_s);
 
-/* Seconds that a step of a kind takes beside its layers, as far as they were measured. */
-double sw_cost_rest(const struct sw_cost_model *c, enum sw_step_kind kind);
+/* Seconds that a step of a kind takes beside its layers, as far as they were measured; with so many
+ * connections by which activations move. */
+double sw_cost_rest(const struct sw_cost_model *c, enum sw_step_kind kind, int moves);
 
 /* Seconds of the update of a layer's parameters, by figures of the machine. */
 double sw_cost_update(const struct sw_cost_model *c, int layer,

@@ -35,6 +35,7 @@ enum sw_step_kind {
 struct sw_rest_sample {
     int workers, threads;
     enum sw_step_kind kind;
+    int moves; /* connections between layers by which activations moved */
     double seconds;
 };
 
@@ -79,6 +80,8 @@ struct sw_net_model {
     int count;
     int64_t batch;         /* rows */
     int updater_slots;     /* values that the updater keeps for each parameter */
+    int64_t sync_period;   /* steps between two exchanges of server groups; 0: they exchange nothing
+                            */
     int64_t fixed_bytes;   /* of every worker, whatever the plan is: batches, staging buffers */
     double memory_share;   /* of the bytes of all layers but parameters, what is needed at once, as
                               passes use memory again; 0: all */

@@ -236,6 +236,7 @@ static void summarize(const struct sw_plansim *s, struct sw_simulation *out)
     out->time = time;
     out->samples_per_s = samples_per_s(s, time.step_s);
     out->wait_share = wait_share(s);
+    out->moves = s->moves;
     out->mean_staleness = s->answers > 0 ? s->staleness / (double)s->answers : 0;
     out->most_staleness = s->most_staleness;
 

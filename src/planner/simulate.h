@@ -8,8 +8,9 @@
  *
  * Workers are simulated one by one; a collective operation is one transfer, which begins when its
  * last member is ready. The cost of a pass comes from sw_cost_pass, so that one worker takes
- * exactly the sum of its layers. Not simulated: deltas between the server groups of hogwild, and
- * buckets of small gradients. */
+ * exactly the sum of its layers and the rest of a step. Server groups of hogwild merge their values
+ * in time of the servers; that the deltas travel delays nobody and is not simulated. Not simulated
+ * either: buckets of small gradients. */
 #pragma once
 
 #include "planner/cost.h"
@@ -44,6 +45,7 @@ struct sw_simulation {
     struct sw_plan_time time;
     double samples_per_s; /* of all groups that are not lost */
     double wait_share;    /* part of the workers' time in which they wait */
+    int moves;            /* connections between layers by which activations move */
     /* Of the values that asynchronous groups get: updates of the group less those of the slowest
      * one. */
     double mean_staleness;

@@ -170,6 +170,32 @@ static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_e
     return w;
 }
 
+/* Hogwild has a server group on each host (exchange/table/sync.h). Every few steps of its slowest
+ * worker group it makes a delta of its values, and adds the deltas of all others; these travel
+ * meanwhile, and nobody waits for them. */
+static void add_merges(const struct sw_plansim *s, const struct work *w,
+                       struct sw_plansim_exchange *e)
+{
+    const int first = e->members.first, last = s->workers - 1;
+    const int others = s->worker[last].host - s->worker[0].host;
+    int sharing = 0; /* workers of the table */
+
+    if (others == 0 || s->net->sync_period == 0)
+        return;
+    for (int i = 0; i < s->workers; i++)
+        sharing += s->worker[i].host == s->worker[first].host;
+
+    /* The value and the base are read, the base and the delta written; of other deltas each is read
+     * and added to both. */
+    const double touched = 4 + 5.0 * others;
+    const double rate =
+        w->in_memory ? s->cost.memory_bytes_per_s : s->machine->core_bytes_per_s.value;
+    const double groups = fmax((double)sharing / e->members.count, 1);
+
+    e->serve_s += seconds(FLOAT_BYTES * touched * (double)w->layer->params,
+                          rate * groups * (double)s->net->sync_period);
+}
+
 static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)
 {
     const struct work w = work_of(s, e);
@@ -177,8 +203,11 @@ static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, st
     bool has_servers = w.comm == SW_EXCHANGE_ADAM ||
                        (w.comm == SW_EXCHANGE_PS && !sw_cost_devices_update(&s->cost));
 
-    if (s->plan->shape.consistency == SW_CONSISTENCY_HOGWILD)
-        return use_members(s, &w, e, false, err);
+    if (s->plan->shape.consistency == SW_CONSISTENCY_HOGWILD) {
+        int rc = use_members(s, &w, e, false, err);
+        add_merges(s, &w, e);
+        return rc;
+    }
     if (s->is_async && (!w.in_memory || host != first_host))
         return use_servers(s, &w, e, first_host, err);
     if (!s->is_async && !w.in_memory && w.hosts == 1 && has_servers)

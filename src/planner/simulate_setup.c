@@ -194,7 +194,7 @@ static enum sw_step_kind kind_of(const struct sw_plansim *s)
 /* Once it is known whether activations move. */
 static void add_rest(struct sw_plansim *s)
 {
-    double rest_s = sw_cost_rest(&s->cost, kind_of(s));
+    double rest_s = sw_cost_rest(&s->cost, kind_of(s), s->moves);
 
     for (int i = 0; i < s->workers; i++) {
         s->worker[i].rest_s = rest_s;

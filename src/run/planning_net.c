@@ -248,6 +248,7 @@ static int64_t fixed_bytes(const struct sw_job *job)
 int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct sw_err *err)
 {
     const int count = count_rows(&job->plan);
+    const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
 
     if (job->topology->workers != 1)
         return sw_err_set(err, SW_ERR_INVALID, "a model is made of a job with one worker, not %d",
@@ -274,6 +275,7 @@ int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct 
                                      .count = count,
                                      .batch = job->conf->batch,
                                      .updater_slots = sw_table_slots(job->params.table),
+                                     .sync_period = cluster->sync_period,
                                      .fixed_bytes = fixed_bytes(job),
                                      .controls_updates = job->exchange.args.controls_updates,
                                      .copy = sw_copy_terms_of(job->recipe, &job->place.devices),

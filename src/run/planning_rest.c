@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "planner/simulate.h"
 #include "run/planning_private.h"
+#include <math.h>
 
 static bool has_factors(const struct sw_net_model *m, const struct sw_layer_model *l)
 {
@@ -44,7 +45,8 @@ int sw_planning_plan(struct sw_net_model *m, const struct sw_planning_measuremen
 }
 
 static int simulate(struct sw_net_model *m, const struct sw_planning_measurement *how,
-                    const struct sw_parallel_plan *p, double *step_s, struct sw_err *err)
+                    const struct sw_parallel_plan *p, double *step_s, int *moves,
+                    struct sw_err *err)
 {
     struct sw_net_model without = *m; /* the rest of other steps */
     const struct sw_simulation_args args = {.net = &without,
@@ -58,6 +60,7 @@ static int simulate(struct sw_net_model *m, const struct sw_planning_measurement
     without.rest_count = 0;
     int rc = sw_simulate(&args, &s, err);
     *step_s = s.time.step_s;
+    *moves = s.moves;
     sw_simulation_fini(&s);
     return rc;
 }
@@ -78,18 +81,17 @@ int sw_planning_add_rest(struct sw_net_model *m, const struct sw_planning_measur
                          double step_s, struct sw_err *err)
 {
     struct sw_parallel_plan p = {0};
+    struct sw_rest_sample r = {
+        .workers = how->workers, .threads = how->machine->device[0].threads, .kind = how->kind};
     double simulated_s;
 
     int rc = sw_planning_plan(m, how, &p, err);
     if (rc == SW_OK)
-        rc = simulate(m, how, &p, &simulated_s, err);
-
-    const struct sw_rest_sample r = {.workers = how->workers,
-                                     .threads = how->machine->device[0].threads,
-                                     .kind = how->kind,
-                                     .seconds = rc == SW_OK ? step_s - simulated_s : 0};
-    if (rc == SW_OK && r.seconds > 0)
+        rc = simulate(m, how, &p, &simulated_s, &r.moves, err);
+    if (rc == SW_OK) {
+        r.seconds = fmax(step_s - simulated_s, 0);
         rc = add(m, &r, err);
+    }
     sw_parallel_plan_fini(&p);
 
     return rc;

@@ -384,6 +384,40 @@ static void every_copy_of_a_device_has_its_latency(void **state)
     (void)state;
 }
 
+static void server_groups_of_hosts_merge_their_values(void **state)
+{
+    struct planner_machine_terms cores = {
+        .per_host = 1, .threads = 1, .bytes_per_s = 1e9, .network_bytes_per_s = 1e8};
+    struct job j;
+
+    begin(&j, &cores, 3);
+    j.net.layer[0].forward_bytes = 0;
+    add(&j, 0.1, 0.2, 10e6);
+    plan_async(&j, 3, -1);
+    j.plan.shape.framework = SW_FRAMEWORK_HOGWILD;
+    j.plan.shape.consistency = SW_CONSISTENCY_HOGWILD;
+    double alone_s = step_of(&j);
+
+    /* Of 40 MB four arrays for the own delta, and five for each of two others, in ten steps. */
+    j.net.model.sync_period = 10;
+    assert_close(step_of(&j), alone_s + 0.04 * (4 + 2 * 5) / 10);
+    sw_parallel_plan_fini(&j.plan);
+
+    cores.per_host = 3; /* one table, which nobody else has */
+    begin(&j, &cores, 1);
+    j.net.layer[0].forward_bytes = 0;
+    j.net.model.sync_period = 10;
+    add(&j, 0.1, 0.2, 10e6);
+    plan_async(&j, 3, -1);
+    j.plan.shape.framework = SW_FRAMEWORK_HOGWILD;
+    j.plan.shape.consistency = SW_CONSISTENCY_HOGWILD;
+    double one_host_s = step_of(&j);
+    j.net.model.sync_period = 0;
+    assert_close(step_of(&j), one_host_s);
+    sw_parallel_plan_fini(&j.plan);
+    (void)state;
+}
+
 static void the_rest_of_a_step_is_a_part_of_its_own(void **state)
 {
     struct sw_rest_sample rest[] = {{.workers = 2, .seconds = 0.05},
@@ -983,6 +1017,7 @@ int main(void)
         cmocka_unit_test(factors_replace_gradients),
         cmocka_unit_test(devices_fetch_the_lowest_layer_first),
         cmocka_unit_test(every_copy_of_a_device_has_its_latency),
+        cmocka_unit_test(server_groups_of_hosts_merge_their_values),
         cmocka_unit_test(the_rest_of_a_step_is_a_part_of_its_own),
         cmocka_unit_test(a_straggler_slows_synchronous_workers_to_its_pace),
         cmocka_unit_test(a_slow_link_slows_what_crosses_it),
