@@ -387,12 +387,6 @@ static double exchange_s(const struct sw_cost_model *c, const struct sw_layer_mo
     return fmax(1e-3 * price.ms[choice->comm] - product_s, 0) + 2 * link->latency_s;
 }
 
-/* Values that the sum of some gradients and an update read and write, per parameter. */
-static double touched(const struct sw_cost_model *c, int gradients)
-{
-    return 3 + 2 * c->net->updater_slots + (gradients - 1);
-}
-
 double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gradients)
 {
     const struct sw_layer_model *l = &c->net->layer[layer];
@@ -405,7 +399,7 @@ double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gra
     for (int i = 0; i < l->sample_count; i++) {
         const struct sw_layer_sample *s = &l->samples[i];
         if (is_kind(s, d->threads, false) && s->workers == closest)
-            return s->update_s * touched(c, gradients) / touched(c, s->workers);
+            return s->update_s * sw_cost_touched(c, gradients) / sw_cost_touched(c, s->workers);
     }
 
     return 0;
@@ -417,7 +411,7 @@ double sw_cost_update(const struct sw_cost_model *c, int layer,
                       const struct sw_layer_choice *choice)
 {
     const struct sw_layer_model *l = &c->net->layer[layer];
-    const double value_bytes = SW_FLOAT_BYTES * (3 + 2 * c->net->updater_slots);
+    const double value_bytes = SW_FLOAT_BYTES * sw_cost_touched(c, 1);
     const double owned = sw_cost_owned(c, l, choice->partition) * value_bytes;
     const double all = (double)l->params * value_bytes;
 

@@ -86,6 +86,10 @@ struct sw_distribution sw_cost_start(struct sw_distribution from, struct sw_dist
 /* The cost of a layer alone, without its sources. */
 struct sw_layer_cost sw_cost_layer(const struct sw_cost_model *c, int layer,
                                    const struct sw_layer_choice *choice);
+/* Elements that leave a worker for others of its group, all of these together, when the output of
+ * `source` moves by a direct connection, which exists. */
+double sw_cost_moved(const struct sw_cost_model *c, int source, struct sw_distribution from,
+                     struct sw_distribution to);
 /* One direct connection of the output of `source`: seconds, there and, if it has a gradient, back;
  * *floats (unless NULL) gets the floats that leave a worker. INFINITY: there is no such connection.
  */

@@ -65,6 +65,17 @@ static double copy_s(const struct sw_cost_model *c, double elements, struct sw_d
     return sw_cost_time(elements * share * passes * SW_FLOAT_BYTES, rate);
 }
 
+double sw_cost_moved(const struct sw_cost_model *c, int source, struct sw_distribution from,
+                     struct sw_distribution to)
+{
+    const struct sw_movement_cell *cell = sw_movement_cell(from, to);
+    const int size = c->shape.group_size;
+
+    return (double)sw_cost_group_rows(c) * c->net->layer[source].columns *
+           (cell->k_minus_1 * (size - 1) + cell->k_minus_1_over_k * (size - 1.0) / size +
+            cell->whole);
+}
+
 double sw_cost_move(const struct sw_cost_model *c, int source, struct sw_distribution from,
                     struct sw_distribution to, double *floats)
 {
@@ -81,8 +92,7 @@ double sw_cost_move(const struct sw_cost_model *c, int source, struct sw_distrib
     if (sw_distribution_equal(from, to))
         return 0;
 
-    const double moved = elements * (cell->k_minus_1 * (size - 1) +
-                                     cell->k_minus_1_over_k * (size - 1.0) / size + cell->whole);
+    const double moved = sw_cost_moved(c, source, from, to);
     const int replicas = c->shape.groups;
     if (floats && sends)
         *floats = ways * replicas * moved;

@@ -19,6 +19,12 @@ static inline double sw_cost_time(double amount, double rate)
     return rate > 0 ? amount / rate : 0;
 }
 
+/* Values that the sum of some gradients and an update read and write, per parameter. */
+static inline double sw_cost_touched(const struct sw_cost_model *c, int gradients)
+{
+    return 3 + 2 * c->net->updater_slots + (gradients - 1);
+}
+
 static inline int64_t sw_cost_group_rows(const struct sw_cost_model *c)
 {
     const int64_t batch = c->net->batch, groups = c->is_async ? 1 : c->shape.groups;

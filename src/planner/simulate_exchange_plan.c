@@ -3,9 +3,8 @@
 #include "planner/simulate_private.h"
 
 #include "base/os.h"
+#include "planner/cost_private.h"
 #include <math.h>
-
-#define FLOAT_BYTES ((double)sizeof(float))
 
 enum { FACTORS = 2 /* arrays: inputs of the layer, and gradients of its outputs */ };
 
@@ -21,11 +20,6 @@ struct work {
     double rows;          /* of the update, times steps */
     double product_flops; /* of the factors of one of these */
 };
-
-static double seconds(double amount, double rate)
-{
-    return rate > 0 ? amount / rate : 0;
-}
 
 static double update_s(const struct work *w, double params)
 {
@@ -62,12 +56,12 @@ static double product_s(const struct sw_plansim *s, const struct work *w,
                         const struct sw_plansim_exchange *e, int makers)
 {
     double rows = w->rows / makers - w->rows / e->members.count;
-    return seconds(fmax(rows, 0) * w->product_flops, product_rate(s, w, e));
+    return sw_cost_time(fmax(rows, 0) * w->product_flops, product_rate(s, w, e));
 }
 
 static double factor_bytes(const struct work *w, const struct sw_plansim_exchange *e, double inputs)
 {
-    return FLOAT_BYTES * w->rows / e->members.count * (inputs + w->layer->outputs);
+    return SW_FLOAT_BYTES * w->rows / e->members.count * (inputs + w->layer->outputs);
 }
 
 /* As servers were measured to make it; 0: not measured. */
@@ -85,20 +79,22 @@ static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_pla
     const struct sw_machine_model *m = s->machine;
     bool factors = w->comm != SW_EXCHANGE_PS && !w->in_memory;
     double values = w->in_memory ? w->in_one : w->owned;
-    double touched = 3 + 2 * s->net->updater_slots + (factors || w->in_memory ? 0 : w->here - 1);
+    double touched = sw_cost_touched(&s->cost, factors || w->in_memory ? 1 : w->here);
 
     e->server_host = host;
     e->up_bytes =
-        factors ? factor_bytes(w, e, servers(s) * w->layer->inputs) : FLOAT_BYTES * values;
-    e->down_bytes = FLOAT_BYTES * values;
+        factors ? factor_bytes(w, e, servers(s) * w->layer->inputs) : SW_FLOAT_BYTES * values;
+    e->down_bytes = SW_FLOAT_BYTES * values;
     e->serve_s = measured_update_s(s, w, e, factors);
     if (e->serve_s == 0)
-        e->serve_s =
-            seconds(FLOAT_BYTES * touched * w->in_one, m->core_bytes_per_s.value * servers(s));
+        e->serve_s = sw_cost_time(SW_FLOAT_BYTES * touched * w->in_one,
+                                  m->core_bytes_per_s.value * servers(s));
     if (factors)
-        e->serve_s += seconds(w->rows * w->product_flops, m->core_flops_per_s.value * servers(s));
+        e->serve_s +=
+            sw_cost_time(w->rows * w->product_flops, m->core_flops_per_s.value * servers(s));
     else if (w->in_memory)
-        e->sum_s = seconds(FLOAT_BYTES * (w->here - 1) * values, s->cost.memory_bytes_per_s);
+        e->sum_s =
+            sw_cost_time(SW_FLOAT_BYTES * (w->here - 1) * values, s->cost.memory_bytes_per_s);
 
     int rc = sw_plansim_paths_get(&s->paths, SW_PLANSIM_PUSH, e->members, host, &e->up, err);
     if (rc != SW_OK)
@@ -119,9 +115,10 @@ static int use_members(struct sw_plansim *s, const struct work *w, struct sw_pla
 {
     bool factors = w->comm != SW_EXCHANGE_PS && e->members.count > 1;
     int makers = !w->in_memory ? 1 : servers(s) < w->here ? servers(s) : w->here;
-    double sum_s = factors || !w->in_memory ? 0
-                                            : seconds(FLOAT_BYTES * (w->here - 1) * w->in_one,
-                                                      s->cost.memory_bytes_per_s);
+    double sum_s =
+        factors || !w->in_memory
+            ? 0
+            : sw_cost_time(SW_FLOAT_BYTES * (w->here - 1) * w->in_one, s->cost.memory_bytes_per_s);
     double update = update_s(w, w->in_memory ? w->in_one : w->owned);
     double measured_s = measured_update_s(s, w, e, factors);
 
@@ -136,7 +133,7 @@ static int use_members(struct sw_plansim *s, const struct work *w, struct sw_pla
     if (!sends || e->members.count == 1)
         return SW_OK;
 
-    e->up_bytes = factors ? factor_bytes(w, e, w->layer->inputs) : FLOAT_BYTES * w->owned;
+    e->up_bytes = factors ? factor_bytes(w, e, w->layer->inputs) : SW_FLOAT_BYTES * w->owned;
     e->up_arrays = factors ? FACTORS : arrays(w->layer);
     e->is_queued = !w->in_memory && w->hosts == 1;
     return sw_plansim_paths_get(&s->paths, factors ? SW_PLANSIM_FACTORS : SW_PLANSIM_ALLREDUCE,
@@ -192,8 +189,8 @@ static void add_merges(const struct sw_plansim *s, const struct work *w,
         w->in_memory ? s->cost.memory_bytes_per_s : s->machine->core_bytes_per_s.value;
     const double groups = fmax((double)sharing / e->members.count, 1);
 
-    e->serve_s += seconds(FLOAT_BYTES * touched * (double)w->layer->params,
-                          rate * groups * (double)s->net->sync_period);
+    e->serve_s += sw_cost_time(SW_FLOAT_BYTES * touched * (double)w->layer->params,
+                               rate * groups * (double)s->net->sync_period);
 }
 
 static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)

@@ -3,8 +3,7 @@
 #include "planner/simulate_private.h"
 
 #include "base/os.h"
-
-#define FLOAT_BYTES ((double)sizeof(float))
+#include "planner/cost_private.h"
 
 /* The move that makes distribution d of a source; -1: it is its output. */
 static int maker_of(const struct sw_plansim *s, int source, struct sw_distribution d)
@@ -63,17 +62,12 @@ static int path_of(struct sw_plansim *s, struct sw_plansim_move *m, int group, i
 static int plan_move(struct sw_plansim *s, struct sw_plansim_move *m, struct sw_err *err)
 {
     const struct sw_layer_model *source = &s->net->layer[m->source];
-    const struct sw_movement_cell *cell = sw_movement_cell(m->from, m->to);
-    double size = s->size, rows = (double)sw_plansim_group_rows(s, 0), unit;
+    double bytes = SW_FLOAT_BYTES * sw_cost_moved(&s->cost, m->source, m->from, m->to), unit;
     double seconds_all = sw_cost_move(&s->cost, m->source, m->from, m->to, NULL);
 
     m->has_back = source->has_backward && m->back_reader >= 0;
     if (s->cost.group.bytes_per_s == 0) /* copies in the memory that all share */
         m->copy_s = source->has_backward ? seconds_all / 2 : seconds_all;
-
-    double bytes =
-        FLOAT_BYTES * rows * source->columns *
-        (cell->k_minus_1 * (size - 1) + cell->k_minus_1_over_k * (size - 1) / size + cell->whole);
 
     for (int back = 0; back < 2; back++) {
         m->path[back] = sw_calloc((size_t)s->groups, sizeof(const struct sw_plansim_path *));

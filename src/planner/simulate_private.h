@@ -166,8 +166,6 @@ void sw_plansim_fini(struct sw_plansim *s);
 bool sw_plansim_is_trained(const struct sw_plansim *s, int layer);
 /* Are the layer's parameters divided over the workers of a group? */
 bool sw_plansim_is_split(const struct sw_plansim *s, int layer);
-/* Rows of a batch that a group has. */
-int64_t sw_plansim_group_rows(const struct sw_plansim *s, int group);
 /* The exchange of the layer's parameters that the worker is a member of; NULL: none. */
 struct sw_plansim_exchange *sw_plansim_exchange_of(const struct sw_plansim *s, int layer,
                                                    int worker);

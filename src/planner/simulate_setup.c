@@ -30,7 +30,8 @@ bool sw_plansim_is_split(const struct sw_plansim *s, int layer)
     return p == SW_PARTITION_COLUMNS || p == SW_PARTITION_INPUTS;
 }
 
-int64_t sw_plansim_group_rows(const struct sw_plansim *s, int group)
+/* Rows of a batch that a group has. */
+static int64_t group_rows(const struct sw_plansim *s, int group)
 {
     int64_t first, rows = s->net->batch;
 
@@ -122,7 +123,7 @@ static void time_pass(struct sw_plansim *s, int layer, int worker, int together)
     const struct sw_layer_model *l = &s->net->layer[layer];
     const struct sw_plansim_worker *w = &s->worker[worker];
     enum sw_partition p = s->plan->choice[layer].partition;
-    int64_t first, rows = sw_plansim_group_rows(s, w->group);
+    int64_t first, rows = group_rows(s, w->group);
     double columns = 1;
     if (!sw_plansim_computes(s, layer, w))
         return;
