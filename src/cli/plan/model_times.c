@@ -23,6 +23,16 @@ static void warn_of_times(struct sw_plan_model *m, const char *why)
     m->times[0] = '\0';
 }
 
+/* Are these the devices of the run whose times are the newest samples? */
+static bool is_of_run(const struct sw_plan_model *m, const struct sw_machine_model *machine,
+                      int workers)
+{
+    const struct sw_layer_model *l = &m->net->layer[0];
+
+    return machine->hosts == 1 && machine->device_count == workers && l->sample_count > 0 &&
+           l->samples[l->sample_count - 1].threads == machine->device[0].threads;
+}
+
 /* Those of a run; without them plans are still predicted. */
 static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target *t,
                             struct sw_err *err)
@@ -34,9 +44,9 @@ static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target
 
     int rc =
         sw_planning_times_of_run(m->net, t->reader, t->run, m->times, &how.workers, &step_s, err);
-    for (int i = 0; i < m->machines && rc == SW_OK && step_s > 0; i++) {
+    for (int i = 0; i < m->machines && rc == SW_OK && step_s > 0 && !sw_plan_is_foreign(t); i++) {
         how.machine = m->machine[i];
-        if (how.machine->hosts == 1 && how.machine->device_count == how.workers) {
+        if (is_of_run(m, how.machine, how.workers)) {
             rc = sw_planning_add_rest(m->net, &how, step_s, err);
             break;
         }
