@@ -2,9 +2,10 @@
  * runs the net's layers forward and backward in order; the gradient of a layer is sent the moment
  * it exists (or after the last one, with overlap = no), by priority (the parameters that the next
  * forward pass needs first go first) and in chunks, so that an urgent one waits for one chunk at
- * most; links are shared by the transfers that cross them; servers take messages in order, sum,
- * update and answer; asynchronous groups go on within their bound of staleness. Devices may be
- * slow, links may be slow, a host may be lost. Deterministic by seed; any thread.
+ * most, but copies of devices in the order of their queues; links are shared by the transfers that
+ * cross them; servers take messages in order, sum, update and answer; asynchronous groups go on
+ * within their bound of staleness. Devices may be slow, links may be slow, a host may be lost.
+ * Deterministic by seed; any thread.
  *
  * Workers are simulated one by one; a collective operation is one transfer, which begins when its
  * last member is ready. The cost of a pass comes from sw_cost_pass, so that one worker takes

@@ -447,6 +447,5 @@ int sw_planning_measure(struct sw_net_model *m, const struct sw_planning_measure
     end(&x);
 
     /* Some nets cannot be trained like that, which the plans of others need not know. */
-    return how->kind != SW_STEP_GRADIENTS && rc != SW_ERR_CANCELLED && rc != SW_ERR_NOMEM ? SW_OK
-                                                                                          : rc;
+    return how->kind != SW_STEP_GRADIENTS && rc != SW_ERR_CANCELLED ? SW_OK : rc;
 }

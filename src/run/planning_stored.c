@@ -48,12 +48,19 @@ static const char *kind_of(const struct sw_planning_setup *s)
     return names[s->kind];
 }
 
+/* Entries of earlier versions have no kind. */
+static bool is_kind(const struct sw_json *entry, const struct sw_planning_setup *s)
+{
+    return sw_json_get(entry, "kind") ? says(entry, "kind", kind_of(s))
+                                      : s->kind == SW_STEP_GRADIENTS;
+}
+
 static bool fits(const struct sw_json *entry, const struct sw_planning_setup *s)
 {
     return entry->type == SW_JSON_OBJECT && says(entry, "net", s->net) &&
            counts(entry, "batch", s->batch) && says(entry, "device", s->device) &&
            counts(entry, "workers", s->workers) && counts(entry, "threads", s->threads) &&
-           says(entry, "kind", kind_of(s));
+           is_kind(entry, s);
 }
 
 static const struct sw_json *first_entry(const struct sw_json *root)

@@ -507,9 +507,55 @@ static void memory_is_that_of_the_shards(void **state)
     (void)state;
 }
 
+/* Two workers on a core each, and a layer with a sample of each kind. */
+static void parts_of_columns_and_rests_are_those_measured(void **state)
+{
+    const struct planner_machine_terms cores = {
+        .hosts = 1, .per_host = 2, .threads = 1, .flops_per_s = 1e9, .bytes_per_s = 1e9};
+    const struct sw_plan_shape shape = {.groups = 1, .group_size = 2, .servers = 2};
+    const struct sw_layer_sample samples[] = {
+        {.rows = 32, .workers = 2, .threads = 1, .forward_s = 1, .backward_s = 2},
+        {.rows = 64, .workers = 2, .threads = 1, .part = 0.5, .forward_s = 0.7, .backward_s = 1.5}};
+    const struct sw_rest_sample rest[] = {
+        {.workers = 2, .threads = 1, .kind = SW_STEP_GRADIENTS, .seconds = 2},
+        {.workers = 2, .threads = 1, .kind = SW_STEP_FACTORS, .seconds = 1},
+        {.workers = 2, .threads = 1, .kind = SW_STEP_MOVES, .moves = 4, .seconds = 6},
+        {.workers = 4, .threads = 1, .kind = SW_STEP_FACTORS, .seconds = 50},
+        {.workers = 2, .threads = 0, .kind = SW_STEP_FACTORS, .seconds = 70}};
+    struct planner_net net;
+    struct planner_machine machine;
+    struct sw_cost_model c;
+
+    planner_net_begin(&net, 64);
+    int i = planner_inner_product(&net, planner_input(&net, 10, 1), 100);
+    net.layer[i].samples = samples;
+    net.layer[i].sample_count = 2;
+    net.model.rest = rest;
+    planner_machine(&machine, &cores);
+    sw_cost_model_init(&c, &net.model, &machine.model, &shape);
+
+    assert_true(sw_cost_pass(&c, i, 0, 32, 1, 2, false) == 1);
+    assert_true(sw_cost_pass(&c, i, 0, 64, 0.5, 2, false) == 0.7);
+    assert_true(sw_cost_pass(&c, i, 0, 64, 0.5, 2, true) == 1.5);
+    assert_true(sw_cost_pass(&c, i, 0, 32, 0.5, 2, true) == 0.75);
+    /* An eighth is too far from a half: of all columns with twice the rows. */
+    assert_true(sw_cost_pass(&c, i, 0, 64, 0.125, 2, false) == 0.25);
+
+    assert_true(sw_cost_rest(&c, SW_STEP_GRADIENTS, 0) == 0);
+    net.model.rest_count = 5;
+    assert_true(sw_cost_rest(&c, SW_STEP_GRADIENTS, 0) == 2);
+    assert_true(sw_cost_rest(&c, SW_STEP_FACTORS, 0) == 1);
+    assert_true(sw_cost_rest(&c, SW_STEP_MOVES, 4) == 6);
+    assert_true(sw_cost_rest(&c, SW_STEP_MOVES, 1) == 3);
+    net.model.rest_count = 1; /* better than nothing */
+    assert_true(sw_cost_rest(&c, SW_STEP_MOVES, 3) == 2);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_columns_and_rests_are_those_measured),
         cmocka_unit_test(counts_are_those_of_the_design),
         cmocka_unit_test(a_slow_network_makes_factors_or_splits_cheaper),
         cmocka_unit_test(prices_are_those_of_the_runtime),
