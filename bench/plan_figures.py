@@ -15,7 +15,7 @@ LEAST_SETUPS = 12
 # The nets, and the steps of one training; batches are small, so that one takes seconds.
 NETS = {
     "mlp": dict(recipe="mnist-mlp.ini", batch=64, warmup=50, steps=1000, on_devices=100),
-    "quick": dict(recipe="cifar10-quick.ini", batch=100, warmup=5, steps=60),
+    "quick": dict(recipe="cifar10-quick.ini", batch=100, warmup=5, steps=40),
     "alexnet": dict(recipe="alexnet-owt.ini", batch=16, warmup=2, steps=6),
     "char-rnn": dict(recipe="char-rnn.ini", batch=50, warmup=3, steps=20),
     "resnet50": dict(recipe="resnet50.ini", batch=4, warmup=2, steps=6),
@@ -242,6 +242,15 @@ def choice_of(plan):
         (l["partition"], l["location"], l["comm"]) for l in plan["layers"]]
 
 
+def both(bench, *two):
+    """Trains two set-ups with their settings in turns; returns the times of each."""
+    times = [], []
+    for _ in range(max(3, bench.options.repeats)):
+        for (setup, sets), t in zip(two, times):
+            t.append(train(bench, setup, sets))
+    return times
+
+
 def choice_figure(bench):
     """Per net and machine: the chosen plan against the fastest measured of all set-ups."""
     rows = []
@@ -256,10 +265,7 @@ def choice_figure(bench):
         if choice_of(plan) == choice_of(best.plan):
             a = b = best.measured
         else:
-            a, b = [], []
-            for _ in range(max(2, bench.options.repeats)):
-                a.append(train(bench, free, sets))
-                b.append(train(bench, best.setup, best.setup.sets))
+            a, b = both(bench, (free, sets), (best.setup, best.setup.sets))
         bench.say("%s on %s: %.4g ms, best %.4g ms (%s)" % (net, device, median(a), median(b),
                                                           best.setup.name(bench)))
         rows.append(Row("%s on %s, chosen" % (net, device), best.setup.name(bench), "ms", a, b,
@@ -284,10 +290,7 @@ def links_figure(bench):
         plans.append(gpus + settings_of(predict(bench, setup, gpus)["ini"]))
     if plans[0] == plans[1]:
         raise measure.Failed("%s: the plan for slow links is that for fast ones" % net)
-    a, b = [], []
-    for _ in range(max(2, bench.options.repeats)):
-        a.append(train(bench, setup, plans[1]))
-        b.append(train(bench, setup, plans[0]))
+    a, b = both(bench, (setup, plans[1]), (setup, plans[0]))
     row = Row("%s on %s, its plan" % (net, setup.device), "plan for " + FAST, "ms", a, b, 1,
               at_most=True, note="for fast links: %s; for slow ones: %s" % tuple(
                   " ".join(p) for p in plans))

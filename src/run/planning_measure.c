@@ -25,7 +25,7 @@ enum {
 };
 
 /* Work of all measured steps, if it takes more than the fewest steps: seconds on some cores. */
-#define WORK_FLOPS 5e11
+#define WORK_FLOPS 2.5e11
 
 enum { MOST_EVENTS = 1 << 20 }; /* of the trace, unless the fewest steps have more */
 
