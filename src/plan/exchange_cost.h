@@ -22,6 +22,7 @@ struct sw_throughputs {
     double device_memory_bytes_per_s;              /* of a GPU's memory; 0: unknown */
     double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
     double measured_at;                            /* Unix time; 0: unknown */
+    double wake_s; /* until a thread goes on that another one wakes; 0: unknown */
     double copy_s; /* of a small copy to a device, in a row of such copies; 0: unknown */
 };
 

@@ -16,6 +16,7 @@
 #define SW_USUAL_PCIE_BYTES_PER_S 1.2e10
 #define SW_USUAL_COPY_S 10e-6  /* a copy's latency */
 #define SW_USUAL_LAUNCH_S 5e-6 /* until an operation begins */
+#define SW_USUAL_WAKE_S 10e-6  /* until a thread goes on that another one wakes */
 /* Two sockets with two links between them; a network of 1 Gbit/s; a host of a few cores. */
 #define SW_USUAL_SOCKET_BYTES_PER_S 3e10
 #define SW_USUAL_NET_BYTES_PER_S 118e6

@@ -98,7 +98,7 @@ double sw_cost_move(const struct sw_cost_model *c, int source, struct sw_distrib
         *floats = ways * replicas * moved;
 
     if (!sends)
-        return copy_s(c, elements, from, to, false) +
+        return ways * c->machine->wake_s + copy_s(c, elements, from, to, false) +
                (ways > 1 ? copy_s(c, elements, from, to, true) : 0);
 
     /* A single worker sends or receives everything, or all have a part each. */

@@ -434,6 +434,7 @@ static void fill(struct build *b)
     m->server_threads = sw_machine_threads(b->map);
     m->threads_per_worker = b->placement ? b->args->threads : 0;
     m->launch_s = b->rates.launch_s;
+    m->wake_s = b->driver->caps.host_memory ? b->rates.wake_s : 0;
     m->peers = has_peers(b);
     m->mirrors = has_mirrors(b);
     name_model(b);

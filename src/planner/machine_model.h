@@ -68,6 +68,7 @@ struct sw_machine_model {
      * is. They do not reach each other: factors go by way of the host's memory, too. */
     bool mirrors;
     double launch_s; /* time of a device to begin an operation; 0 on cores */
+    double wake_s;   /* until a worker on cores goes on for which another one makes something */
 };
 
 enum { SW_MODEL_DEVICES = 1024, SW_MODEL_DEPTH = 8 /* hubs from a device's up to the root */ };

@@ -41,6 +41,7 @@ static void find_cores(const struct sw_machine_args *a, struct sw_machine_rates 
         flops = a->worker_threads > 0 ? per_thread(t->worker_flops_per_s, a->worker_threads)
                                       : per_thread(t->server_flops_per_s, a->server_threads);
 
+    r->wake_s = t && t->wake_s > 0 ? t->wake_s : SW_USUAL_WAKE_S;
     r->core_flops = first_of(none, measured(a, flops), assumed_core_flops);
     r->core_memory = first_of(none, measured(a, t ? t->memory_bytes_per_s : 0), assumed_memory);
 }

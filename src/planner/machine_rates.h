@@ -11,7 +11,7 @@ struct sw_machine_rates {
     struct sw_figure switches; /* of a PCIe switch, given; 0: by its PCIe link */
     struct sw_figure net, socket;
     double copy_latency_s, net_latency_s;
-    double launch_s;
+    double launch_s, wake_s;
     int64_t memory_bytes; /* of a device, or of the host for workers on cores; 0: unknown */
 };
 

@@ -10,6 +10,7 @@
 #include "device/throughput.h"
 #include "device/tune.h"
 #include "run/job_roles.h"
+#include "thread/thread.h"
 #include "worker/events.h"
 #include "worker/worker.h"
 #include <string.h>
@@ -20,12 +21,14 @@ enum {
     COPY_BYTES = 1 << 20,
     SMALL_BYTES = 64,
     SMALL_COPIES = 16,
+    WAKES = 400,
 };
 
 /* Figures per core or device; 0: unknown. */
 struct figures {
     double core_gflops, memory_gb_per_s, device_gflops, device_gb_per_s, link_gb_per_s;
     double measured_at; /* Unix time, of the first of them */
+    double wake_us; /* until a thread goes on that another one wakes */
     double copy_us; /* of a small copy to a device, in a row of such copies */
 };
 
@@ -146,6 +149,7 @@ static void read_throughputs(const struct sw_job_place *place, struct figures *f
     fill_from(root, "time", &f->measured_at);
     fill_from(root, "core_gflops", &f->core_gflops);
     fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
+    fill_from(root, "wake_us", &f->wake_us);
     fill_from(own, "gemm_gflops", &f->device_gflops);
     fill_from(own, "memory_gb_per_s", &f->device_gb_per_s);
     fill_from(own, "link_gb_per_s", &f->link_gb_per_s);
@@ -230,6 +234,53 @@ static double measure_copies(struct sw_stream *s, double units,
     return per_ns.median;
 }
 
+/* Two threads that wake each other in turns. */
+struct turns {
+    struct sw_mutex lock;
+    struct sw_cond changed;
+    int turn; /* guarded by lock */
+};
+
+static void take_turns(struct turns *t, int parity)
+{
+    sw_mutex_lock(&t->lock);
+    while (t->turn < WAKES) {
+        if (t->turn % 2 == parity) {
+            t->turn++;
+            sw_cond_broadcast(&t->changed);
+        } else {
+            sw_cond_wait(&t->changed, &t->lock);
+        }
+    }
+    sw_mutex_unlock(&t->lock);
+}
+
+static void take_odd_turns(void *turns)
+{
+    take_turns(turns, 1);
+}
+
+static double measure_wake(void)
+{
+    struct turns t = {.turn = 0};
+    struct sw_thread other = {0};
+    struct sw_err ignored;
+
+    sw_mutex_init(&t.lock);
+    sw_cond_init(&t.changed);
+    const int64_t began_ns = sw_os()->monotonic_ns();
+    const int rc = sw_thread_start(&other, "wakes", take_odd_turns, &t, &ignored);
+    if (rc == SW_OK) {
+        take_turns(&t, 0);
+        sw_thread_join(&other);
+    }
+    const double ns = (double)(sw_os()->monotonic_ns() - began_ns);
+    sw_cond_fini(&t.changed);
+    sw_mutex_fini(&t.lock);
+
+    return rc == SW_OK ? ns * 1e-3 / WAKES : 0;
+}
+
 static void measure_core(struct sw_device *host, struct figures *f)
 {
     struct sw_err ignored;
@@ -256,6 +307,11 @@ static bool measure(const struct sw_worker *w, struct figures *f)
 
     if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
         measure_core(place->host, f);
+        measured = true;
+    }
+
+    if (f->wake_us <= 0) {
+        f->wake_us = measure_wake();
         measured = true;
     }
 
@@ -329,6 +385,7 @@ const struct sw_throughputs *sw_throughputs_of(struct sw_throughputs *r, const s
                                  .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
                                  .link_bytes_per_s = at_least(f.link_gb_per_s, 1) * 1e9,
                                  .measured_at = f.measured_at,
+                                 .wake_s = f.wake_us * 1e-6,
                                  .copy_s = f.copy_us * 1e-6};
 
     return r;
@@ -367,6 +424,7 @@ static void write_throughputs(const struct sw_throughputs *r, const struct sw_wo
     sw_json_real(&w, "time", r->measured_at);
     sw_json_real(&w, "core_gflops", r->server_flops_per_s * 1e-9 / server->threads);
     sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
+    sw_json_real(&w, "wake_us", r->wake_s * 1e6);
     sw_json_open_array(&w, "devices");
     write_others(&w, root, place->devices.text);
 
