@@ -85,9 +85,11 @@ struct sw_planning_correction {
     int workers, threads; /* of the samples that change, as in struct sw_layer_sample */
     double compute;       /* factor of the times of passes */
     double params;        /* of those of updates */
-    double rest_s;        /* new time of the first input; that of others becomes 0 */
-    /* What the model says without samples of that kind, by layer; borrowed for the call. */
+    double rest_s;        /* how much longer a step takes beside its layers */
+    /* What the model says without samples of that kind: by layer, borrowed for the call; and beside
+     * the layers. */
     const struct sw_layer_sample *predicted;
+    double predicted_rest_s;
 };
 /* Errors: SW_ERR_NOMEM. */
 int sw_planning_correct(struct sw_net_model *m, const struct sw_planning_correction *c,

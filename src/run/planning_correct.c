@@ -31,29 +31,57 @@ static int ensure(struct sw_net_model *m, int i, const struct sw_planning_correc
     return SW_OK;
 }
 
+/* What a step takes beside its layers changes for all kinds of steps. */
+static int correct_rest(struct sw_net_model *m, const struct sw_planning_correction *c,
+                        struct sw_err *err)
+{
+    struct sw_planning_net *p = sw_planning_of(m);
+    int found = 0;
+
+    for (int i = 0; i < m->rest_count; i++) {
+        struct sw_rest_sample *r = &p->rest[i];
+        if (r->threads != c->threads || (r->workers != c->workers && c->threads > 0))
+            continue;
+
+        r->seconds = fmax(r->seconds + c->rest_s, 0);
+        found++;
+    }
+
+    if (found > 0)
+        return SW_OK;
+
+    struct sw_rest_sample *r = sw_array_add(&p->rest, &m->rest_count, sizeof *r);
+    if (!r)
+        return sw_err_nomem(err, "times of steps", sizeof *r);
+
+    m->rest = p->rest;
+    *r = (struct sw_rest_sample){.workers = c->workers,
+                                 .threads = c->threads,
+                                 .kind = SW_STEP_GRADIENTS,
+                                 .seconds = fmax(c->predicted_rest_s + c->rest_s, 0)};
+    return SW_OK;
+}
+
 int sw_planning_correct(struct sw_net_model *m, const struct sw_planning_correction *c,
                         struct sw_err *err)
 {
     struct sw_planning_net *p = sw_planning_of(m);
-    bool first = true;
 
     for (int i = 0; i < m->count; i++) {
         int rc = ensure(m, i, c, err);
         if (rc != SW_OK)
             return rc;
 
-        const bool is_input = m->layer[i].is_input;
         for (int k = 0; k < m->layer[i].sample_count; k++) {
             struct sw_layer_sample *s = &p->own[i].samples[k];
             if (!is_of(s, c))
                 continue;
 
-            s->forward_s = is_input ? (first ? c->rest_s : 0) : s->forward_s * c->compute;
+            s->forward_s *= c->compute;
             s->backward_s *= c->compute;
             s->update_s = (s->update_s > 0 ? s->update_s : c->predicted[i].update_s) * c->params;
         }
-        first = first && !is_input;
     }
 
-    return SW_OK;
+    return correct_rest(m, c, err);
 }

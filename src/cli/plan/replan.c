@@ -139,10 +139,9 @@ static double factor(const struct observed *o, double measured_ms, double predic
     return fmin(fmax(measured_s / predicted_s, 1e-6), 1e6);
 }
 
-/* What the model says of each layer, as samples; *rest_s: of all inputs. Freed by the caller. */
+/* What the model says of each layer, as samples. Freed by the caller. */
 static struct sw_layer_sample *predict_layers(const struct sw_plan_model *m,
-                                              const struct observed *o, double *rest_s,
-                                              struct sw_err *err)
+                                              const struct observed *o, struct sw_err *err)
 {
     struct sw_layer_sample *samples = sw_calloc((size_t)m->net->count + 1, sizeof *samples);
     struct sw_cost_model cost;
@@ -156,7 +155,6 @@ static struct sw_layer_sample *predict_layers(const struct sw_plan_model *m,
     const int workers = sw_cost_together(&cost, 0);
     const double rows = (double)sw_cost_rows(&cost);
 
-    *rest_s = 0;
     for (int i = 0; i < m->net->count; i++) {
         samples[i] = (struct sw_layer_sample){
             .rows = (int64_t)rows,
@@ -166,7 +164,6 @@ static struct sw_layer_sample *predict_layers(const struct sw_plan_model *m,
             .backward_s = sw_cost_pass(&cost, i, 0, rows, 1, workers, true),
             .update_s =
                 m->net->layer[i].params > 0 ? sw_cost_update(&cost, i, &o->plan.choice[i]) : 0};
-        *rest_s += m->net->layer[i].is_input ? samples[i].forward_s : 0;
     }
 
     return samples;
@@ -194,12 +191,11 @@ static int correct(struct sw_plan_model *m, struct observed *o, struct sw_err *e
 {
     const struct sw_plan_times *t = &o->measured;
     const double step_s = t->step_ms / 1000;
-    double rest_s;
 
     int rc = simulate(m, o, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_layer_sample *samples = predict_layers(m, o, &rest_s, err);
+    struct sw_layer_sample *samples = predict_layers(m, o, err);
     if (!samples)
         return err->code;
 
@@ -209,10 +205,10 @@ static int correct(struct sw_plan_model *m, struct observed *o, struct sw_err *e
         p->activations_s > 0 ? factor(o, t->ms[SW_PLAN_WAITS], p->activations_s + p->wait_s) : 1;
     struct sw_planning_correction c = {.workers = samples[0].workers,
                                        .threads = samples[0].threads,
-                                       .compute =
-                                           factor(o, t->ms[SW_PLAN_COMPUTE], p->compute_s - rest_s),
+                                       .compute = factor(o, t->ms[SW_PLAN_COMPUTE], p->compute_s),
                                        .params = params,
-                                       .rest_s = t->ms[SW_PLAN_REST] / 1000,
+                                       .rest_s = t->ms[SW_PLAN_REST] / 1000 - p->rest_s,
+                                       .predicted_rest_s = p->rest_s,
                                        .predicted = samples};
 
     rc = sw_planning_correct(m->net, &c, err);
@@ -223,7 +219,7 @@ static int correct(struct sw_plan_model *m, struct observed *o, struct sw_err *e
     /* What is still missing is charged like the rest of a step, as when a plan is measured. */
     if (rc == SW_OK && o->plan.time.step_s < step_s) {
         c.compute = c.params = 1;
-        c.rest_s += step_s - o->plan.time.step_s;
+        c.rest_s = step_s - o->plan.time.step_s;
         rc = sw_planning_correct(m->net, &c, err);
         if (rc == SW_OK)
             rc = simulate(m, o, err);
