@@ -11,6 +11,7 @@ enum figure {
     HOSTS,
     GPUS_PER_HOST,
     GPUS,
+    SERVER_HOSTS,
     NET,
     NET_LATENCY,
     PCIE,
@@ -34,6 +35,9 @@ static const struct sw_cli_option rows[] = {
     FIGURE(HOSTS, "hosts", "N", "an imagined machine: number of hosts"),
     FIGURE(GPUS_PER_HOST, "gpus-per-host", "N", "GPUs of each host"),
     FIGURE(GPUS, "gpus", "N", "GPUs of all hosts together"),
+    FIGURE(SERVER_HOSTS, "server-hosts", "N",
+           "more hosts with a server each, and layers split between hosts, as in the papers: "
+           "no run can do either"),
     FIGURE(NET, "net", "RATE", "network of each host, in each direction: 1Gbit, 10Gbit, 1.2GB/s"),
     FIGURE(NET_LATENCY, "net-latency", "TIME", "of a message between hosts: 50us"),
     FIGURE(PCIE, "pcie", "RATE", "link of each GPU, in each direction: 12GB/s"),
@@ -59,9 +63,16 @@ static const struct sw_cli_option rows[] = {
 };
 
 static const char *const keys[FIGURES] = {
-    [HOSTS] = "hosts",   [GPUS_PER_HOST] = "gpus-per-host", [GPUS] = "gpus",
-    [NET] = "net",       [NET_LATENCY] = "net-latency",     [PCIE] = "pcie",
-    [GFLOPS] = "gflops", [MEMORY_RATE] = "memory-rate",     [GPU_MEMORY] = "gpu-memory",
+    [HOSTS] = "hosts",
+    [GPUS_PER_HOST] = "gpus-per-host",
+    [GPUS] = "gpus",
+    [SERVER_HOSTS] = "server-hosts",
+    [NET] = "net",
+    [NET_LATENCY] = "net-latency",
+    [PCIE] = "pcie",
+    [GFLOPS] = "gflops",
+    [MEMORY_RATE] = "memory-rate",
+    [GPU_MEMORY] = "gpu-memory",
 };
 
 /* Options come after --what-if, so that one of them can change a list. */
@@ -177,8 +188,8 @@ static int check_options(const struct options *o)
         return sw_cli_usage("plan", "--%s needs --simulate", o->plot ? "plot" : "scale-batch");
     if (o->plot && !sw_picture_is_named("plan", o->plot))
         return SW_EXIT_USAGE;
-    if (o->measure &&
-        (o->from || o->what_if || o->figure[HOSTS] || o->figure[GPUS] || o->figure[GPUS_PER_HOST]))
+    if (o->measure && (o->from || o->what_if || o->figure[HOSTS] || o->figure[GPUS] ||
+                       o->figure[GPUS_PER_HOST] || o->figure[SERVER_HOSTS]))
         return sw_cli_usage("plan", "--measure is for this machine: it cannot be used with figures "
                                     "of another one");
     if (o->measure && o->figure[GFLOPS])

@@ -307,6 +307,21 @@ bool sw_cost_devices_update(const struct sw_cost_model *c)
     return c->devices_update;
 }
 
+bool sw_cost_uses_server_hosts(const struct sw_cost_model *c, int contributors,
+                               enum sw_exchange_mode comm)
+{
+    const bool uses_servers =
+        comm == SW_EXCHANGE_PS || (comm == SW_EXCHANGE_ADAM && !c->machine->device[0].host_memory);
+
+    return c->machine->server_hosts > 0 && uses_servers && (c->is_async || contributors > 1) &&
+           c->shape.consistency != SW_CONSISTENCY_HOGWILD;
+}
+
+static bool uses_server_hosts(const struct sw_cost_model *c, const struct sw_layer_choice *choice)
+{
+    return sw_cost_uses_server_hosts(c, contributors(c, choice->partition), choice->comm);
+}
+
 /* The link over which contributors exchange gradients. */
 static const struct sw_cost_link *exchange_link(const struct sw_cost_model *c,
                                                 const struct sw_layer_choice *choice)
@@ -314,7 +329,7 @@ static const struct sw_cost_link *exchange_link(const struct sw_cost_model *c,
     const struct sw_cost_link *peers =
         choice->partition == SW_PARTITION_ROWS ? &c->all : &c->across;
 
-    if (c->is_async)
+    if (c->is_async || uses_server_hosts(c, choice))
         return &c->servers;
     if (sw_cost_devices_update(c) || c->machine->device[0].host_memory ||
         choice->comm == SW_EXCHANGE_SFB)
@@ -342,17 +357,17 @@ static struct sw_exchange_cost_args exchange_args(const struct sw_cost_model *c,
     const int hosts = cores && sends && !c->is_async ? count_hosts(c) : 1;
     const int workers = contributors(c, choice->partition);
     const int per_host = hosts > 1 ? (c->workers + hosts - 1) / hosts : 1;
-    const bool whole = choice->comm == SW_EXCHANGE_PS;
+    const bool whole = choice->comm == SW_EXCHANGE_PS, remote = uses_server_hosts(c, choice);
 
     return (struct sw_exchange_cost_args){
-        .workers = hosts > 1 ? hosts : workers,
-        .servers = hosts > 1 || c->shape.servers < 1 ? 1 : c->shape.servers,
-        .hosts = hosts,
+        .workers = hosts > 1 && hosts < workers ? hosts : workers,
+        .servers = (hosts > 1 && !remote) || c->shape.servers < 1 ? 1 : c->shape.servers,
+        .hosts = remote ? 1 : hosts,
         .rows = whole ? 0 : (double)c->net->batch * l->steps,
         .inputs = whole ? sw_cost_owned(c, l, choice->partition) : l->inputs,
         .outputs = whole ? 1 : l->outputs,
         .devices = sends,
-        .reduces = sw_cost_devices_update(c) || hosts > 1,
+        .reduces = !remote && (sw_cost_devices_update(c) || hosts > 1),
         .peers = true, /* else it is in the link's throughput */
         .flops_per_s = known(c->flops_per_s * per_host),
         .server_flops_per_s =
@@ -414,10 +429,11 @@ double sw_cost_update(const struct sw_cost_model *c, int layer,
     const double value_bytes = SW_FLOAT_BYTES * sw_cost_touched(c, 1);
     const double owned = sw_cost_owned(c, l, choice->partition) * value_bytes;
     const double all = (double)l->params * value_bytes;
+    const bool remote = uses_server_hosts(c, choice);
 
-    if (c->machine->device[0].host_memory)
+    if (c->machine->device[0].host_memory && !remote)
         return sw_cost_time(c->group.bytes_per_s > 0 ? owned : all, c->memory_bytes_per_s);
-    if (sw_cost_devices_update(c) || choice->comm == SW_EXCHANGE_SFB)
+    if ((sw_cost_devices_update(c) && !remote) || choice->comm == SW_EXCHANGE_SFB)
         return sw_cost_time(owned, c->memory_bytes_per_s);
 
     const int servers = c->shape.servers > 1 ? c->shape.servers : 1;

@@ -68,6 +68,12 @@ double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gra
  * servers on hosts do. */
 bool sw_cost_devices_update(const struct sw_cost_model *c);
 
+/* Do the gradients of so many workers go to servers on hosts of their own, where the machine has
+ * some? Without groups that train on their own, a single worker updates its parameters itself (tech
+ * report, section 4.2), and hogwild has servers in the memory of its workers. */
+bool sw_cost_uses_server_hosts(const struct sw_cost_model *c, int contributors,
+                               enum sw_exchange_mode comm);
+
 /* The rows of a batch that the worker with the most of them has. */
 int64_t sw_cost_rows(const struct sw_cost_model *c);
 

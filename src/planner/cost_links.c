@@ -118,26 +118,32 @@ static struct sw_cost_link link_of(const struct sw_machine_model *m, const struc
 }
 
 /* Workers whose way to the servers crosses a link: those below it on the way up, all of other hosts
- * on the way down. */
+ * on the way down. Workers of an update that compute in one memory send their sum. */
 static int users_of(const struct sw_cost_model *c, int link, int server_host)
 {
     int count = 0;
 
-    for (int d = 0; d < c->workers; d++)
+    for (int d = 0; d < c->workers; d++) {
+        const bool same_group = !c->is_async || d % c->shape.group_size > 0;
+        if (d > 0 && same_group && share_memory(c->machine, d - 1, d))
+            continue;
+
         count += link % 2 ? c->machine->device[d].host != server_host
                           : is_below(c->machine, d, link / 2);
+    }
+
     return count;
 }
 
-/* Between each worker and the memory of its own host, or of the first one, when all use it. */
-static struct sw_cost_link link_to_memory(const struct sw_cost_model *c, bool first)
+/* Between each worker and the memory of a host; -1: of its own. */
+static struct sw_cost_link link_to_memory(const struct sw_cost_model *c, int at)
 {
     const struct sw_machine_model *m = c->machine;
     struct sw_cost_link link = {.bytes_per_s = (double)INFINITY};
     bool sends = false;
 
     for (int d = 0; d < c->workers; d++) {
-        const int host = first ? m->device[0].host : m->device[d].host;
+        const int host = at >= 0 ? at : m->device[d].host;
         const struct sw_model_path path = sw_machine_model_to_host(m, d, host);
 
         for (int i = 0; i < path.count; i++) {
@@ -149,6 +155,17 @@ static struct sw_cost_link link_to_memory(const struct sw_cost_model *c, bool fi
     }
 
     return sends ? link : (struct sw_cost_link){0};
+}
+
+/* The host of the servers: those of synchronous workers, and of hogwild, are on every host, -1;
+ * those of other asynchronous groups on the first; unless there are hosts for servers. */
+static int server_host(const struct sw_cost_model *c)
+{
+    if (c->shape.consistency == SW_CONSISTENCY_HOGWILD)
+        return -1;
+    if (c->machine->server_hosts > 0)
+        return c->machine->hosts;
+    return c->is_async ? c->machine->device[0].host : -1;
 }
 
 /* As plan/copy_mode.c and plan/reduce.c choose for the workers of a host. */
@@ -188,10 +205,8 @@ void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
     c->moves = link_of(machine, &(struct pattern){groups, size, size, 1, true});
     c->all = groups == 1 ? c->group : link_of(machine, &(struct pattern){1, 0, workers, 1, staged});
     c->across = link_of(machine, &(struct pattern){size, 1, groups, size, staged});
-    /* The servers of synchronous workers, and those of hogwild, are on every host; those of other
-     * asynchronous groups on the first. */
-    c->servers = link_to_memory(c, c->is_async && shape->consistency != SW_CONSISTENCY_HOGWILD);
-    c->host = link_to_memory(c, false);
+    c->servers = link_to_memory(c, server_host(c));
+    c->host = link_to_memory(c, -1);
     c->devices_update = find_updates(c);
 
     for (int d = 0; d < workers; d++) {

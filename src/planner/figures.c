@@ -92,6 +92,8 @@ static const struct row {
      "a whole number from 1 to 1024"},
     {"gpus-per-host", DEVICES, offsetof(struct sw_given_figures, gpus_per_host), read_count, 1,
      SW_MODEL_DEVICES, "a whole number from 1 to 1024"},
+    {"server-hosts", ANY_MACHINE, offsetof(struct sw_given_figures, server_hosts), read_count, 1,
+     SW_MODEL_DEVICES, "a whole number from 1 to 1024"},
 };
 enum { ROWS = SW_GIVEN_FIGURES };
 _Static_assert(sizeof rows / sizeof *rows == ROWS, "a place for every row");

@@ -4,7 +4,7 @@
 
 #include "planner/machine_model.h"
 
-enum { SW_GIVEN_FIGURES = 9 };
+enum { SW_GIVEN_FIGURES = 10 };
 
 /* Where a list gives a figure, for messages. Line 0: an option gives it. */
 struct sw_given_place {
@@ -23,6 +23,7 @@ struct sw_given_figures {
     struct sw_figure hosts;
     struct sw_figure gpus; /* of all hosts together */
     struct sw_figure gpus_per_host;
+    struct sw_figure server_hosts;                 /* more hosts, with servers alone */
     struct sw_given_place place[SW_GIVEN_FIGURES]; /* by row, as sw_given_key */
 };
 

@@ -90,6 +90,8 @@ static int choose_devices(struct build *b, struct sw_err *err)
     int rc = counts(b->args, &b->m->hosts, &gpus, err);
     if (rc != SW_OK)
         return rc;
+    if (b->args->given)
+        b->m->server_hosts = (int)b->args->given->server_hosts.value;
 
     if (on_cores(b->args, gpus)) {
         b->driver = sw_driver_host();
@@ -132,7 +134,7 @@ static int allocate(struct build *b, struct sw_err *err)
 {
     struct sw_machine_model *m = b->m;
     const size_t devices = (size_t)(m->hosts * b->per_host);
-    const size_t hubs = 1 + (size_t)m->hosts + devices * SW_MODEL_DEPTH;
+    const size_t hubs = 2 + (size_t)m->hosts + devices * SW_MODEL_DEPTH;
     const size_t pairs = b->mapped ? devices * (size_t)b->per_host / 2 + 1 : 1;
 
     m->device = sw_calloc(devices, sizeof *m->device);
@@ -169,9 +171,14 @@ static int add_hub(struct build *b, const char *name, int parent, struct sw_figu
     return b->m->hub_count++;
 }
 
+static bool has_network(const struct sw_machine_model *m)
+{
+    return m->hosts > 1 || m->server_hosts > 0;
+}
+
 static void add_host_hub(struct build *b)
 {
-    const bool alone = b->m->hosts == 1;
+    const bool alone = !has_network(b->m);
     struct sw_hub_model *h = &b->m->hub[b->m->hub_count];
 
     *h = (struct sw_hub_model){.parent = alone ? -1 : 0, .host = b->host, .memory = true};
@@ -409,6 +416,23 @@ static void add_host(struct build *b)
             add_pair(b, i, j);
 }
 
+static void add_server_hosts(struct build *b)
+{
+    struct sw_hub_model *h = &b->m->hub[b->m->hub_count];
+    if (b->m->server_hosts == 0)
+        return;
+
+    *h = (struct sw_hub_model){.parent = 0,
+                               .host = b->m->hosts,
+                               .memory = true,
+                               .bytes_per_s = b->rates.net,
+                               .latency_s = b->rates.net_latency_s};
+    h->bytes_per_s.value *= b->m->server_hosts;
+    snprintf(h->name, sizeof h->name, "%d server host%s", b->m->server_hosts,
+             b->m->server_hosts == 1 ? "" : "s");
+    b->m->hub_count++;
+}
+
 static void name_model(const struct build *b)
 {
     struct sw_machine_model *m = b->m;
@@ -417,7 +441,10 @@ static void name_model(const struct build *b)
 
     snprintf(devices, sizeof devices, "%d %s%s%s", b->per_host, one, b->per_host == 1 ? "" : "s",
              b->placement ? " on cores" : "");
-    if (m->hosts > 1)
+    if (m->server_hosts > 0)
+        snprintf(m->name, sizeof m->name, "%d host%s with %.32s each, and %d with a server",
+                 m->hosts, m->hosts == 1 ? "" : "s", devices, m->server_hosts);
+    else if (m->hosts > 1)
         snprintf(m->name, sizeof m->name, "%d hosts with %s each", m->hosts, devices);
     else
         snprintf(m->name, sizeof m->name, "%s with %s", b->map->here ? "this machine" : "a machine",
@@ -439,10 +466,11 @@ static void fill(struct build *b)
     m->mirrors = has_mirrors(b);
     name_model(b);
 
-    if (m->hosts > 1)
+    if (has_network(m))
         m->hub[m->hub_count++] = (struct sw_hub_model){.name = "network", .parent = -1, .host = -1};
     for (b->host = 0; b->host < m->hosts; b->host++)
         add_host(b);
+    add_server_hosts(b);
 }
 
 int sw_machine_build(const struct sw_machine_args *args, struct sw_machine_model **out,

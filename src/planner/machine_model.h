@@ -36,7 +36,7 @@ struct sw_device_model {
 struct sw_hub_model {
     char name[48]; /* "PCIe switch 0", "host b", "network" */
     int parent;    /* lower than its own index; -1: the root */
-    int host;      /* -1: above all hosts */
+    int host;      /* -1: above all hosts; the number of hosts: server hosts, all in one hub */
     bool memory;   /* of a host: copies that do not go directly between devices stop here */
     struct sw_figure bytes_per_s; /* 0: no limit is known */
     double latency_s;             /* of a copy or message over it */
@@ -58,6 +58,10 @@ struct sw_machine_model {
     struct sw_pair_model *pair; /* owned; ascending a, then b */
     int pair_count;
     int hosts;
+    /* Hosts with one server each and no workers, which get the gradients; 0: none. Together they
+     * are host number `hosts`, whose link has the throughput of all of theirs, because every one
+     * of them has an equal share of each parameter. The runtime has no such hosts. */
+    int server_hosts;
     struct sw_figure core_flops_per_s, core_bytes_per_s; /* of one core of a host: for servers */
     int threads_per_worker; /* fewer than there are cores for each worker; 0: as many */
     int server_threads;     /* math threads of a host that its servers may use */

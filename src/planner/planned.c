@@ -13,7 +13,8 @@ enum { BUDGETS = 4 }; /* jobs that are opened with memory = fit */
 
 /* ---- Search -----------------------------------------------------------------------------------
  * Activations move between the workers of a host only, so a group over several hosts splits its
- * layers by rows, and one that splits them otherwise stays on a host. */
+ * layers by rows, and one that splits them otherwise stays on a host. Server hosts are those of an
+ * imagined cluster of the papers, in which activations move between hosts, too. */
 
 /* Gives a plan the budget of its memory. False: it has one, or may have none. */
 static bool give_budget(const struct sw_planned_making *m, const struct sw_machine_model *machine,
@@ -177,8 +178,9 @@ static int search_all(struct sw_planned_making *m, struct sw_err *err)
     for (int i = 0; i < m->args->machines; i++) {
         const struct sw_machine_model *machine = m->args->machine[i];
 
-        rc = machine->hosts > 1 ? search_hosts(m, machine, err)
-                                : search(m, machine, m->args->limits, err);
+        rc = machine->hosts > 1 && machine->server_hosts == 0
+                 ? search_hosts(m, machine, err)
+                 : search(m, machine, m->args->limits, err);
         if (rc != SW_OK && rc != SW_ERR_INVALID && rc != SW_ERR_NOTFOUND)
             return rc;
     }
@@ -412,7 +414,7 @@ static int make(const struct sw_planned_args *args, bool explains, struct sw_pla
     if (rc == SW_OK)
         rc = choose(&m, err);
     if (rc == SW_OK)
-        out->rows_between_hosts = sw_planned_hosts(out) > 1;
+        out->rows_between_hosts = sw_planned_hosts(out) > 1 && out->machine->server_hosts == 0;
     if (rc == SW_OK && explains)
         rc = compare(&m, err);
 

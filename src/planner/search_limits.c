@@ -69,15 +69,17 @@ static int add_shape(struct listing *x, enum sw_framework f, int groups, int siz
     if (!shape)
         return sw_err_nomem(err, "the shapes of a plan", sizeof *shape);
 
+    const int remote = x->machine->server_hosts;
     const int threads = x->machine->server_threads > 1 ? x->machine->server_threads : 1;
     *shape = (struct sw_plan_shape){.framework = f,
                                     .consistency = consistency_of(x->limits),
                                     .staleness = x->limits->staleness,
                                     .groups = groups,
                                     .group_size = size,
-                                    .servers = f == SW_FRAMEWORK_ALLREDUCE ? size
-                                               : wish > 0                  ? wish
-                                                                           : threads,
+                                    .servers = remote > 0                    ? remote
+                                               : f == SW_FRAMEWORK_ALLREDUCE ? size
+                                               : wish > 0                    ? wish
+                                                                             : threads,
                                     .threads = x->machine->threads_per_worker};
     return SW_OK;
 }

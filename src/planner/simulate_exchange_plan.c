@@ -78,8 +78,10 @@ static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_pla
 {
     const struct sw_machine_model *m = s->machine;
     bool factors = w->comm != SW_EXCHANGE_PS && !w->in_memory;
-    double values = w->in_memory ? w->in_one : w->owned;
-    double touched = sw_cost_touched(&s->cost, factors || w->in_memory ? 1 : w->here);
+    bool shards = s->is_async && sw_plansim_is_split(s, e->layer); /* of a group on several hosts */
+    double values = !w->in_memory ? w->owned : shards ? w->owned * w->here : w->in_one;
+    int arrive = factors ? 1 : w->in_memory ? w->hosts : e->members.count; /* gradients */
+    double touched = sw_cost_touched(&s->cost, arrive);
 
     e->server_host = host;
     e->up_bytes =
@@ -195,7 +197,7 @@ static void add_merges(const struct sw_plansim *s, const struct work *w,
 
 static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, struct sw_err *err)
 {
-    const struct work w = work_of(s, e);
+    struct work w = work_of(s, e);
     int first_host = s->machine->device[0].host, host = s->worker[e->members.first].host;
     bool has_servers = w.comm == SW_EXCHANGE_ADAM ||
                        (w.comm == SW_EXCHANGE_PS && !sw_cost_devices_update(&s->cost));
@@ -204,6 +206,11 @@ static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, st
         int rc = use_members(s, &w, e, false, err);
         add_merges(s, &w, e);
         return rc;
+    }
+    if (sw_cost_uses_server_hosts(&s->cost, e->members.count, w.comm)) {
+        if (!s->is_async)
+            w.in_one = w.owned;
+        return use_servers(s, &w, e, s->machine->hosts, err);
     }
     if (s->is_async && (!w.in_memory || host != first_host))
         return use_servers(s, &w, e, first_host, err);

@@ -145,13 +145,15 @@ static void add_star(struct sw_plansim_paths *p, const struct sw_plansim_known_p
 static void add_servers(struct sw_plansim_paths *p, const struct sw_plansim_known_path *k,
                         struct sw_plansim_path *out)
 {
+    count_hosts(p, k->members);
+
     for (int i = 0; i < k->members.count; i++) {
         int worker = member(k->members, i);
         struct sw_model_path path = k->kind == SW_PLANSIM_PUSH
                                         ? sw_machine_model_to_host(p->machine, worker, k->at)
                                         : sw_machine_model_from_host(p->machine, k->at, worker);
 
-        add(p, &path, p->machine->device[worker].host_memory ? 1.0 / k->members.count : 1, out);
+        add(p, &path, p->machine->device[worker].host_memory ? 1.0 / p->together[i] : 1, out);
     }
 }
 

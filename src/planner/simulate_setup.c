@@ -223,6 +223,13 @@ static bool is_sender(const struct sw_machine_model *m, int link)
     return false;
 }
 
+/* Hosts whose links the link stands for. */
+static int senders(const struct sw_machine_model *m, int link)
+{
+    const int hub = link / 2;
+    return hub < m->hub_count && m->hub[hub].host == m->hosts ? m->server_hosts : 1;
+}
+
 static int open_links(struct sw_plansim *s, struct sw_err *err)
 {
     int links = sw_machine_model_links(s->machine), levels = SW_PLANSIM_URGENCY + 1;
@@ -230,7 +237,7 @@ static int open_links(struct sw_plansim *s, struct sw_err *err)
     for (int i = 0; i < links; i++) {
         s->capacity[i] = sw_machine_model_rate(s->machine, i);
         if (s->args->bandwidth > 0 && is_sender(s->machine, i))
-            s->capacity[i] = fmin(s->capacity[i], s->args->bandwidth);
+            s->capacity[i] = fmin(s->capacity[i], s->args->bandwidth * senders(s->machine, i));
     }
     for (int i = 0; i < s->args->slow_count; i++)
         if (s->args->slow[i].link >= 0)

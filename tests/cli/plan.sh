@@ -131,6 +131,23 @@ plan_json "assert len(d['machine']['devices']) == 3 and d['machine']['hosts'] ==
 assert any('--what-if' in l['bytes_per_s']['source'] for l in d['machine']['links']), d['machine']" \
     "$tiny" --what-if 'hosts=3, gpus-per-host=1, net=10Gbit'
 
+# Servers on hosts of their own, for figures of the papers: a run cannot follow such a plan.
+papers='--hosts 4 --from numa:1\ core:4\ pu:1 --server-hosts 7 --net 1Gbit'
+eval "set -- $papers"
+plan_json "
+assert d['machine']['server_hosts'] == 7 and d['machine']['hosts'] == 4 and d['servers'] == 7, d
+assert any(l['name'] == '7 server hosts' and l['bytes_per_s']['value'] == 875e6
+           for l in d['machine']['links']), d['machine']
+assert L['fc1']['partition'] == '1' and d['workers_per_group'] == 4, d
+assert d['ini'] is None and d['sets'] == [], d" \
+    "$tiny" "$@" --set cluster.workers_per_group=4 --set layer.fc1.partition=1
+expect 0 plan "$tiny" "$@"
+has out 'no run can do this: it has no hosts for servers alone'
+hasnt out 'lines for the recipe'
+expect 0 plan "$tiny" "$@" --simulate 1..2
+has out '^Servers have 7 hosts more: no run can do this'
+refused 2 'this machine' "$tiny" --measure --server-hosts 2
+
 # The lines of a plan, appended to the recipe, train.
 plan_json "open('$T/lines.ini', 'w').write('include = tiny.ini\n' + d['ini'])" \
     "$tiny" --gpus 2 --set layer.fc1.partition=1 --set cluster.workers_per_group=2

@@ -63,6 +63,7 @@ void sw_planned_json_machine(struct sw_json_writer *w, const struct sw_planned *
     sw_json_open_object(w, "machine");
     sw_json_string(w, "name", m->name);
     sw_json_int(w, "hosts", m->hosts);
+    sw_json_int(w, "server_hosts", m->server_hosts);
     json_cores(w, m);
 
     sw_json_open_array(w, "devices");

@@ -59,7 +59,7 @@ void sw_plan_model_fini(struct sw_plan_model *m);
 int sw_plan_model_plan(struct sw_plan_model *m, struct sw_planned *out,
                        struct sw_err *err) SW_MUST_CHECK;
 /* The settings by which a run of the recipe follows the plan; on several hosts the counts are those
- * of each. Errors: those of sw_planning_texts. */
+ * of each. Nothing, if no run can follow it (server hosts). Errors: those of sw_planning_texts. */
 int sw_plan_model_texts(const struct sw_plan_model *m, const struct sw_planned *p,
                         struct sw_planning_texts *out, struct sw_err *err) SW_MUST_CHECK;
 /* What output says beside the plan; borrows from all three. */

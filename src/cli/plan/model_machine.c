@@ -18,7 +18,7 @@ bool sw_plan_is_foreign(const struct sw_plan_target *t)
 
 bool sw_plan_is_imagined(const struct sw_plan_target *t)
 {
-    return sw_plan_is_foreign(t) || t->given.hosts.value > 0;
+    return sw_plan_is_foreign(t) || t->given.hosts.value > 0 || t->given.server_hosts.value > 0;
 }
 
 /* A machine that --from describes has the GPUs that it describes; only where it has none they can
@@ -116,7 +116,7 @@ static int check_figures(const struct sw_plan_model *m, const char *device,
     const bool counts_gpus =
         g->gpus.value > 0 && g->hosts.value <= 0 && g->gpus_per_host.value <= 0;
     const struct sw_given_scope scope = {
-        .network = g->hosts.value > 1 || (t->grows && !counts_gpus),
+        .network = g->hosts.value > 1 || g->server_hosts.value > 0 || (t->grows && !counts_gpus),
         .gpus = !sw_machine_on_cores(&m->args),
         .cores_only = device && m->args.request && m->args.request->driver->caps.host_memory,
     };

@@ -127,6 +127,9 @@ int sw_plan_model_texts(const struct sw_plan_model *m, const struct sw_planned *
     struct sw_plan_shape *s = &own.shape;
     const int hosts = sw_planned_hosts(p);
 
+    if (p->machine->server_hosts > 0)
+        return SW_OK; /* no run can follow the plan */
+
     /* Each host has a part of the groups, or of the workers of the only one. */
     if (s->groups > 1 && s->groups % hosts == 0)
         s->groups /= hosts;

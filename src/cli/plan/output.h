@@ -19,6 +19,8 @@ struct sw_planned_about {
 
 void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
                       const struct sw_planned_about *about);
+/* What is said of a plan for a machine with server hosts: a sentence and a line break. */
+extern const char sw_planned_no_run[];
 /* In at most four lines, for the start of a run. */
 void sw_planned_print_brief(struct sw_bytes *out, const struct sw_planned *p);
 /* Fields of an open object (recipes/planning.md). */

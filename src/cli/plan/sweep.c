@@ -313,6 +313,7 @@ int sw_sweep_make(struct sw_plan_model *m, struct sw_sweep *sweep, struct sw_err
     struct step s = {.m = m, .sweep = sweep};
     double rate = 0;
 
+    sweep->server_hosts = (int)m->args.given->server_hosts.value;
     sweep->name = sw_job_plan(m->trainer.job)->name;
     snprintf(sweep->unit, sizeof sweep->unit, "%s", counts_gpus(m->args.given) ? "GPUs" : "hosts");
     s.layer = sw_calloc((size_t)m->net->count, sizeof *s.layer);
@@ -341,6 +342,7 @@ void sw_sweep_json(struct sw_json_writer *w, const struct sw_sweep *s)
 {
     sw_json_string(w, "name", s->name);
     sw_json_string(w, "unit", s->unit);
+    sw_json_int(w, "server_hosts", s->server_hosts);
     sw_json_open_array(w, "points");
 
     for (int i = 0; i < s->count; i++) {

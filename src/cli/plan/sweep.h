@@ -32,7 +32,8 @@ struct sw_sweep {
     const char *name;             /* borrowed from the model: of the job */
     struct sw_sweep_point *point; /* owned */
     int count;
-    int best; /* index of the point with the most samples per second */
+    int server_hosts; /* of the machine */
+    int best;         /* index of the point with the most samples per second */
     int pays; /* index of the last point that is worth its workers: up to there twice as many train
                  at least 1.2 times as many samples per second */
     char skipped[SW_ERR_TEXT]; /* why the first counts have no plan; "": they have */

@@ -4,6 +4,7 @@
 
 #include "base/os.h"
 #include "base/text.h"
+#include "cli/plan/output.h"
 #include "cli/plot/picture.h"
 #include "cli/terminal/caps.h"
 #include "cli/terminal/columns.h"
@@ -168,6 +169,8 @@ int sw_sweep_print(struct sw_bytes *out, const struct sw_sweep *s, struct sw_err
     if (rc == SW_OK && s->count > 1)
         sw_bytes_add(out, "\n");
     print_verdict(out, s);
+    if (s->server_hosts > 0)
+        sw_bytes_printf(out, "Servers have %d hosts more: %s", s->server_hosts, sw_planned_no_run);
     return rc;
 }
 

@@ -273,6 +273,9 @@ static void print_search(struct sw_bytes *out, const struct sw_planned *p)
                                  "--set cluster.comm=ps\n");
 }
 
+const char sw_planned_no_run[] = "no run can do this: it has no hosts for servers alone, and "
+                                 "moves no activations between hosts\n";
+
 static void print_alternatives(struct sw_bytes *out, const struct sw_planned *p)
 {
     struct sw_columns t = {0};
@@ -322,6 +325,8 @@ void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
     sw_bytes_add(out, "plan         ");
     print_shape(out, p);
     sw_bytes_add(out, "\n");
+    if (p->machine->server_hosts > 0)
+        sw_bytes_printf(out, INDENT "%s", sw_planned_no_run);
     print_reason(out, p);
     sw_bytes_add(out, "step         ");
     print_step(out, p);

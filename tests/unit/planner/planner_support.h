@@ -306,11 +306,12 @@ static inline void planner_restore(struct planner_net *n, struct rng *r)
 struct planner_machine {
     struct sw_machine_model model;
     struct sw_device_model device[PLANNER_DEVICES];
-    struct sw_hub_model hub[2 * PLANNER_DEVICES + 1];
+    struct sw_hub_model hub[2 * PLANNER_DEVICES + 2];
 };
 
 struct planner_machine_terms {
     int hosts, per_host;
+    int server_hosts;
     int threads; /* of devices that are cores of their host; 0: GPUs, each with a link to its host
                   */
     double flops_per_s, bytes_per_s;
@@ -324,6 +325,7 @@ static inline void planner_machine(struct planner_machine *m, const struct plann
 {
     *m = (struct planner_machine){.model = {.name = "a test's machine",
                                             .hosts = t->hosts,
+                                            .server_hosts = t->server_hosts,
                                             .core_flops_per_s = {t->flops_per_s / 8, "given"},
                                             .core_bytes_per_s = {t->bytes_per_s / 8, "given"},
                                             .server_threads = 1,
@@ -364,6 +366,14 @@ static inline void planner_machine(struct planner_machine *m, const struct plann
             snprintf(m->device[d].name, sizeof m->device[d].name, "device %d", d);
         }
     }
+
+    if (t->server_hosts)
+        *hub++ = (struct sw_hub_model){
+            .name = "server hosts",
+            .host = t->hosts,
+            .memory = true,
+            .bytes_per_s = {t->server_hosts * t->network_bytes_per_s, "given"},
+            .latency_s = t->latency_s};
     m->model.hub_count = (int)(hub - m->hub);
 }
 

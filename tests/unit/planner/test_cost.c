@@ -189,6 +189,49 @@ static void groups_reduce_shards_over_groups_only(void **state)
     (void)state;
 }
 
+/* Equation 4 of the tech report, and its section 4.2. */
+static void server_hosts_get_all_gradients(void **state)
+{
+    const double params = (double)FC6_INPUTS * FC6_OUTPUTS;
+    struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
+    struct planner_machine_terms t = gpus(4, 1);
+    struct sw_layer_choice factors = by_rows;
+    struct fc6 f;
+
+    t.server_hosts = shape.servers = 2;
+    fc6_init(&f, &t, &shape);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).moved_params, 2 * params * 4);
+    assert_close(f.cost.servers.bytes_per_s, 2 * 1e8 / 4);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_columns).moved_params, 0);
+    factors.comm = SW_EXCHANGE_SFB;
+    assert_close(sw_cost_layer(&f.cost, 2, &factors).moved_params,
+                 3.0 * FC6_BATCH * (FC6_INPUTS + FC6_OUTPUTS));
+
+    /* Two shards, each of two groups. */
+    shape = shape_of(SW_FRAMEWORK_CUSTOM, 2, 2);
+    fc6_init(&f, &t, &shape);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_columns).moved_params, 2 * params * 2);
+
+    /* Workers in one memory send their sum; the links of hosts are the limit. */
+    t = cores(2, 4);
+    t.server_hosts = 2;
+    shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 8);
+    fc6_init(&f, &t, &shape);
+    assert_close(f.cost.servers.bytes_per_s, 1e8);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).moved_params, 2 * params * 2);
+    t = cores(4, 1);
+    t.server_hosts = 2;
+    shape = shape_of(SW_FRAMEWORK_CUSTOM, 2, 2);
+    fc6_init(&f, &t, &shape);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_columns).moved_params, 2 * params * 2);
+
+    /* Those of hogwild update in place. */
+    shape.consistency = SW_CONSISTENCY_HOGWILD;
+    fc6_init(&f, &t, &shape);
+    assert_close(f.cost.servers.bytes_per_s, 0);
+    (void)state;
+}
+
 static void workers_share_links_and_memory(void **state)
 {
     const struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_ALLREDUCE, 1, 4);
@@ -560,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_slow_network_makes_factors_or_splits_cheaper),
         cmocka_unit_test(prices_are_those_of_the_runtime),
         cmocka_unit_test(groups_reduce_shards_over_groups_only),
+        cmocka_unit_test(server_hosts_get_all_gradients),
         cmocka_unit_test(workers_share_links_and_memory),
         cmocka_unit_test(one_memory_is_read_in_place_where_it_can_be),
         cmocka_unit_test(partial_sums_reach_whole_readers_by_way_of_rows),

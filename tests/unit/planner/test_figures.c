@@ -32,6 +32,7 @@ static void units_are_read(void **state)
         ROW("hosts", "1024", hosts, 1024),
         ROW("gpus", "8", gpus, 8),
         ROW("gpus-per-host", "4", gpus_per_host, 4),
+        ROW("server-hosts", "7", server_hosts, 7),
 #undef ROW
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -335,6 +335,35 @@ static void hosts_are_below_the_network(void **state)
     sw_machine_free(map);
 }
 
+static void server_hosts_are_one_more_host(void **state)
+{
+    struct sw_machine *map = from("numa:1 core:4 pu:1");
+    const struct sw_given_figures g = given("hosts=2, server-hosts=7, net=1Gbit");
+    struct sw_machine_model *m = build(&(struct sw_machine_args){.map = map, .given = &g});
+    check_rules(m);
+    assert_int_equal(m->hosts, 2);
+    assert_int_equal(m->server_hosts, 7);
+    assert_int_equal(m->device_count, 2);
+    assert_string_equal(m->name, "2 hosts with 1 worker on cores each, and 7 with a server");
+    const struct sw_hub_model *h = &m->hub[m->hub_count - 1];
+    assert_string_equal(h->name, "7 server hosts");
+    assert_int_equal(h->host, 2);
+    assert_float_equal(h->bytes_per_s.value, 7 * 125e6, 1);
+    const struct sw_model_path p = sw_machine_model_to_host(m, 1, 2);
+    assert_int_equal(p.count, 2);
+    assert_float_equal(p.bytes_per_s, 125e6, 1);
+    sw_machine_model_free(m);
+
+    /* A single host with workers needs a network, too. */
+    const struct sw_given_figures one = given("server-hosts=1");
+    m = build(&(struct sw_machine_args){.map = map, .given = &one});
+    check_rules(m);
+    assert_string_equal(m->hub[0].name, "network");
+    assert_string_equal(m->hub[2].name, "1 server host");
+    sw_machine_model_free(m);
+    sw_machine_free(map);
+}
+
 static void imagined_gpus_share_switches(void **state)
 {
     struct sw_machine *map = from("numa:1 core:2 pu:1");
@@ -443,6 +472,7 @@ int main(void)
         cmocka_unit_test(workers_get_the_cores_of_a_placement),
         cmocka_unit_test(simulated_devices_are_as_configured),
         cmocka_unit_test(hosts_are_below_the_network),
+        cmocka_unit_test(server_hosts_are_one_more_host),
         cmocka_unit_test(imagined_gpus_share_switches),
         cmocka_unit_test(a_recorded_machine_has_a_model),
         cmocka_unit_test(a_deep_tree_is_cut),

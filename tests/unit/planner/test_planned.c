@@ -182,6 +182,17 @@ static void a_split_layer_needs_one_host(void **state)
     p->limits.group_size = 2;
     make(p);
     assert_int_equal(sw_planned_hosts(&p->planned), 1);
+    sw_planned_fini(&p->planned);
+
+    /* A cluster of the papers. */
+    t = four_hosts;
+    t.server_hosts = 7;
+    planner_machine(&p->machine, &t);
+    p->limits.group_size = 4;
+    make(p);
+    assert_int_equal(sw_planned_hosts(&p->planned), 4);
+    assert_false(p->planned.rows_between_hosts);
+    assert_int_equal(p->planned.best.shape.servers, 7);
 }
 
 /* Asks for a stop in the search of a single host, which has groups of two workers. */

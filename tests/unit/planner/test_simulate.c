@@ -186,6 +186,64 @@ static void servers_get_gradients_and_answer(void **state)
     (void)state;
 }
 
+static void server_hosts_get_gradients_of_all_hosts(void **state)
+{
+    struct planner_machine_terms t = hosts_of_one;
+    struct job j;
+
+    /* 4 x 40 MB go to two hosts with 100 MB/s each, which read 4 gradients and the value and write
+     * the value, and 4 x 40 MB come back. */
+    t.server_hosts = 2;
+    begin(&j, &t, 4);
+    add(&j, 0.1, 0.2, 10e6);
+    plan(&j, 1, 4);
+    j.plan.shape.servers = 2;
+    assert_close(step_of(&j), 0.3 + 0.8 + 0.8);
+    j.machine.model.core_bytes_per_s.value = 1e9;
+    assert_close(step_of(&j), 0.3 + 0.8 + 0.8 + 0.12);
+
+    /* A limit is one for what each of the two sends; 4 workers send 40 MB each at 50 MB/s. */
+    j.args.bandwidth = 5e7;
+    assert_close(step_of(&j), 0.3 + 0.8 + 1.6 + 0.12);
+    j.args.bandwidth = 0;
+
+    /* A layer that is split is updated where it is, and nothing reads another part of it. */
+    j.plan.choice[1].partition = SW_PARTITION_COLUMNS;
+    j.machine.model.core_bytes_per_s.value = 0;
+    assert_true(step_of(&j) < 0.31);
+    sw_parallel_plan_fini(&j.plan);
+
+    /* Two workers in the memory of each host send their sum, once. */
+    t.threads = 1;
+    t.per_host = 2;
+    begin(&j, &t, 2);
+    add(&j, 0.1, 0.2, 10e6);
+    j.sample[1].workers = 2;
+    plan(&j, 1, 4);
+    assert_close(step_of(&j), 0.3 + 0.4 + 0.4);
+    sw_parallel_plan_fini(&j.plan);
+
+    /* Those of an asynchronous group send a shard each, if the layer is split. */
+    plan(&j, 1, 4);
+    j.sample[1].rows = 64;
+    j.plan.shape.framework = SW_FRAMEWORK_DOWNPOUR;
+    j.plan.shape.consistency = SW_CONSISTENCY_ASYNC;
+    j.plan.choice[1].partition = SW_PARTITION_COLUMNS;
+    double split_s = step_of(&j), computes_s = simulate(&j).s.time.compute_s;
+    assert_true(fabs(split_s - computes_s - 0.2 - 0.2) < 1e-3);
+    sw_parallel_plan_fini(&j.plan);
+
+    /* An asynchronous group exchanges with servers elsewhere also on the first host. */
+    t.threads = 0;
+    t.per_host = t.server_hosts = 1;
+    begin(&j, &t, 1);
+    add(&j, 0.1, 0.2, 10e6);
+    plan_async(&j, 1, -1);
+    assert_close(step_of(&j), 0.3 + 0.4 + 0.4);
+    sw_parallel_plan_fini(&j.plan);
+    (void)state;
+}
+
 static void in_shared_memory_workers_serve_between_layers(void **state)
 {
     const struct planner_machine_terms cores = {.per_host = 2, .threads = 1, .bytes_per_s = 1e9};
@@ -1009,6 +1067,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_computing_and_what_is_sent),
         cmocka_unit_test(servers_get_gradients_and_answer),
+        cmocka_unit_test(server_hosts_get_gradients_of_all_hosts),
         cmocka_unit_test(in_shared_memory_workers_serve_between_layers),
         cmocka_unit_test(backward_hides_what_is_sent),
         cmocka_unit_test(update_control_waits_for_all_sums),
