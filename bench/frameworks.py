@@ -107,7 +107,7 @@ def speed_row(title, a, b, ms, unit, aim, foreign):
                aim, note="foreign load %.0f %%" % (100 * foreign))
 
 
-def scaling_table(title, columns, ms):
+def scaling_table(bench, title, columns, ms):
     """columns: (heading, [(count, setup), ...]); all of them have the same counts."""
     cells = [["workers or threads"] + [h for h, _ in columns]]
     for i, (count, _) in enumerate(columns[0][1]):
@@ -116,8 +116,9 @@ def scaling_table(title, columns, ms):
             t, first = median(ms[setups[i][1].name]), median(ms[setups[0][1].name])
             line.append("%s ms (%.2f)" % (report.number(t), first / t))
         cells.append(line)
-    drawn = plot.curves([(h, [(c, median(ms[s.name])) for c, s in setups])
-                         for h, setups in columns], "workers or threads", "ms an iteration", 0)
+    drawn = plot.drawn(bench, "tomm-18a", "TOMM, Figure 18a: time per iteration, cifar10 net",
+                       [(h, [(c, median(ms[s.name])) for c, s in setups]) for h, setups in columns],
+                       "workers or threads", "ms an iteration", 0)
     return "%s\n%s\n%s" % (title, report.align(cells, (0,)), drawn)
 
 
@@ -146,8 +147,8 @@ def figure_18a(bench):
     title = ("Figure 18a: time per iteration, cifar10 net, batch %d. Published: SINGA-dist is the "
              "fastest and\nscales best; threads inside operations scale badly and are slower beyond "
              "8." % net["batch"])
-    text = scaling_table(title, [("SINGA (threads)", one), ("SINGA-dist (sandblaster)", dist),
-                                 ("allreduce", reduce)], ms)
+    text = scaling_table(bench, title, [("SINGA (threads)", one), ("SINGA-dist (sandblaster)", dist),
+                                        ("allreduce", reduce)], ms)
     return rows + [Sheet(text, every_time("fig. 18a", ms))]
 
 
@@ -223,7 +224,7 @@ def train_curves(bench, net, setups, samples, evaluations, data):
     return made
 
 
-def curves_sheet(title, made, targets):
+def curves_sheet(bench, key, title, made, targets):
     cells = [["", "last", "best"] + ["%.4g at" % t for t in targets]]
     for c in made:
         line = [c.setup.name, "%.4f" % c.points[-1][2], "%.4f" % c.best()]
@@ -231,8 +232,9 @@ def curves_sheet(title, made, targets):
             found = c.first(t)
             line.append("%.1f s, %.2f epochs" % found if found else "--")
         cells.append(line)
-    drawn = plot.curves([(c.setup.name, [(p[0], p[2]) for p in c.points]) for c in made],
-                        "seconds of training", "accuracy on the test set")
+    drawn = plot.drawn(bench, key, title.split(":")[0], [
+        (c.setup.name, [(p[0], p[2]) for p in c.points]) for c in made], "seconds of training",
+                       "accuracy on the test set")
     values = "".join("%s | %s seconds,epochs,accuracy: %s\n" % (
         title.split(":")[0], c.setup.name, " ".join("%.2f,%.3f,%.4f" % p for p in c.points))
         for c in made)
@@ -257,7 +259,7 @@ def figure_19(bench):
     title = ("Figures 19a and 19b: accuracy against time, cifar10 net, batch 16, %d iterations of "
              "each group\n(published: 60000). Published: with more groups an accuracy is reached "
              "sooner, and the last one is higher." % per_group)
-    return [curves_sheet(title, made, [0.8 * least, least])]
+    return [curves_sheet(bench, "tomm-19", title, made, [0.8 * least, least])]
 
 
 def lenet(bench):
@@ -277,7 +279,7 @@ def lenet(bench):
     goal = made[0].points[-1][2] - 0.003
     title = ("LeNet on MNIST, %g epochs: accuracy against time, and when each came within 0.3 %% of "
              "the last accuracy\nof one worker" % epochs)
-    return [curves_sheet(title, made, [0.97, goal])]
+    return [curves_sheet(bench, "lenet", title, made, [0.97, goal])]
 
 
 FIGURES = {"18a": figure_18a, "19": figure_19, "lenet": lenet, "scaling": scaling}

@@ -197,8 +197,9 @@ def figure_18b(bench):
     cells = [["hosts", "ours", "speed-up", "published (128 workers)"]]
     cells += [[str(k), says(ms[k]), "%.2f" % (median(ms[1]) / median(ms[k])), "almost linear"] for k in ms]
     text = "Figure 18b (TOMM): time per iteration, cifar10 net, batch %d.\n%s\n%s" % (
-        batch, report.align(cells, ()), plot.curves([("ours", [(k, median(ms[k])) for k in ms])], "hosts",
-                                                    "ms an iteration", 0))
+        batch, report.align(cells, ()), plot.drawn(bench, "tomm-18b-run", "TOMM, Figure 18b: time per iteration",
+                                                   [("ours", [(k, median(ms[k])) for k in ms])], "hosts",
+                                                   "ms an iteration", 0))
     return rows + [Sheet(text, every_time("fig. 18b", {"%d hosts" % k: v for k, v in ms.items()}))]
 
 
@@ -216,15 +217,16 @@ def train_curve(bench, recipe, hosts, rows, steps, sets, **more):
             if re.match(r"[0-9.]+\t", line)]
 
 
-def curves_sheet(title, key, made):
+def curves_sheet(bench, title, key, made):
     """made: [(name, points)]."""
     goal = 0.97 * min(max(p[2] for p in points) for _, points in made)
     cells = [["", "last accuracy", "%.3f at" % goal, "and step", "s in all"]]
     for name, points in made:
         first = next(p for p in points if p[2] >= goal)
         cells.append([name, "%.4f" % points[-1][2], "%.1f s" % first[0], "%d" % first[1], "%.1f" % points[-1][0]])
-    drawn = plot.curves([(name, [(p[0], p[2]) for p in points]) for name, points in made],
-                        "seconds of training", "accuracy on the test set")
+    drawn = plot.drawn(bench, key.replace(".", "").replace(" ", "-"), title.split(":")[0], [
+        (name, [(p[0], p[2]) for p in points]) for name, points in made], "seconds of training",
+                       "accuracy on the test set")
     return Sheet("%s\n%s\n%s" % (title, report.align(cells, (0,)), drawn), "".join(
         "%s | %s seconds,step,accuracy: %s\n" % (key, name, " ".join("%.2f,%d,%.4f" % p for p in points))
         for name, points in made))
@@ -243,7 +245,7 @@ def figure_19c(bench):
     title = ("Figure 19c (TOMM): accuracy against time, Downpour, a group on each of 2 hosts, batch 16 of each group, "
              "%d steps,\nthe server on host 0. Published (32 groups, 60000 steps, a server on each node): more workers "
              "in a group are\nfaster, because each has fewer images." % steps)
-    return [curves_sheet(title, "fig. 19c", made)]
+    return [curves_sheet(bench, title, "fig. 19c", made)]
 
 
 # ---- Poseidon, figures 6 to 8 -------------------------------------------------------------------
@@ -261,7 +263,7 @@ def poseidon_6(bench):
     title = ("Figure 6a-b (Poseidon): accuracy on CIFAR-10 against time and steps, cifar10-quick, 50 images a host, "
              "1 Gbit/s,\n%d steps. Published: 8 nodes reach the accuracy of one 4 times sooner, in fewer steps." %
              steps)
-    return [curves_sheet(title, "poseidon 6", made)]
+    return [curves_sheet(bench, title, "poseidon 6", made)]
 
 
 SETTINGS = (("without DWBP", ["cluster.overlap=no", "cluster.comm=ps"]),

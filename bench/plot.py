@@ -1,6 +1,10 @@
 """Draws curves as text: a letter for each, on a grid with axes. Later curves are drawn over earlier
-ones.
+ones. With --out DIR also as pictures, PNG and SVG, by the program's own plots (bench/chart.c).
 """
+import os
+import subprocess
+
+import measure
 
 WIDTH, HEIGHT = 64, 16
 
@@ -53,3 +57,39 @@ def curves(named, x_name, y_name, y_from=None):
     lines += ["%8s  %s  %s" % ("", chr(ord("a") + i % 26), name) for i, (name, _) in
               enumerate(named)]
     return "\n".join(lines) + "\n"
+
+
+# ---- Pictures -----------------------------------------------------------------------------------
+
+def described(title, named, x_name, y_name, published, log):
+    """The input of bench/chart.c."""
+    lines = ["title " + title, "x " + x_name, "y " + y_name] + ["log"] * log
+    for word, curves_of in (("curve", named), ("dashed", published)):
+        for name, points in curves_of:
+            lines.append("%s %s" % (word, name))
+            lines += ["%.9g %.9g" % (x, y) for x, y in points]
+    return "\n".join(lines) + "\n"
+
+
+def picture(bench, key, title, named, x_name, y_name, published=(), log=False):
+    """With --out DIR: draws the curves to DIR/KEY.png and .svg, published ones dashed."""
+    folder = getattr(bench.options, "out", None)
+    if not folder or not any(points for _, points in named):
+        return
+    program = os.path.join(os.path.dirname(os.path.abspath(bench.options.binary)), "tests", "chart")
+    os.makedirs(folder, exist_ok=True)
+    files = [os.path.join(folder, key + end) for end in (".png", ".svg")]
+    try:
+        ended = subprocess.run([program] + files, input=described(title, named, x_name, y_name, published, log),
+                               capture_output=True, text=True)
+    except OSError as e:
+        raise measure.Failed("--out needs %s: build the target `chart`: %s" % (program, e)) from e
+    if ended.returncode != 0:
+        raise measure.Failed(ended.stderr.strip())
+    bench.say("drawn: %s" % files[0])
+
+
+def drawn(bench, key, title, named, x_name, y_name, y_from=None, published=()):
+    """The curves as text, and as pictures."""
+    picture(bench, key, title, named, x_name, y_name, published)
+    return curves(named, x_name, y_name, y_from)
