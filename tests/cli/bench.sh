@@ -15,10 +15,24 @@ SINGA_DB=$T/kept.db "$SW" history sql "SELECT count(*) FROM runs WHERE name LIKE
     AND framework = 'sandblaster' AND status = 'done'" >"$T/count"
 [ "$(cat "$T/count")" = 1 ] || fail 'the history lacks a run'
 
-python3 "$SW_SOURCE_DIR/bench/papers" 20b --trial --repeats 1 --binary "$SW" >"$T/out" 2>"$T/err" ||
-    fail 'a trial of bench/papers 20b'
-has out '^batch +data partition +hybrid partition$'
-has out '^32 +[0-9.]+ ms +[0-9.]+ ms$'
+python3 "$SW_SOURCE_DIR/bench/papers" 20b-mlp 10 --trial --repeats 1 --binary "$SW" >"$T/out" 2>"$T/err" ||
+    fail 'a trial of bench/papers 20b-mlp and 10'
+has out '^batch +data partition +data partition, moved .* data / hybrid$'
+has out '^32 +[0-9.]+ ms +[0-9.]+ MB .* [0-9.]+$'
+has out '^ +4 +2 servers +[0-9.]+ ms +[0-9.]+ ms$'
+has out '^ +2 +2 servers, slices of 5 M +[0-9.]+ ms '
+
+# Plans for the papers' machines, and pictures where their program is built.
+set --
+[ -x "$(dirname "$SW")/tests/chart" ] && set -- --out "$T/pictures"
+python3 "$SW_SOURCE_DIR/bench/papers" plan-equations plan-tr7 plan-tr10 --trial --binary "$SW" "$@" >"$T/out" \
+    2>"$T/err" || fail 'a trial of planned figures'
+has out 'largest relative difference of counts is 0\. They agree'
+has out '^data partition, best at +about 4 nodes, then rises '
+has out '^more servers +less time +less time$'
+[ $# = 0 ] || for end in png svg; do
+    [ -s "$T/pictures/tech-report-7.$end" ] || fail "no picture tech-report-7.$end"
+done
 
 # Figures with several hosts, where there may be namespaces.
 python3 "$SW_SOURCE_DIR/bench/papers" 18b 11 --trial --repeats 1 --binary "$SW" --results "$T/results" >"$T/out" \
