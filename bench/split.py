@@ -180,8 +180,8 @@ class Split:
 
 
 # Published for the first fully-connected layer of AlexNet at batches of 64 to 256.
-ALEXNET = Split("alexnet", ("fc6", "relu6"), "pcie=200MB/s,latency=100us,peer=no", (64, 128, 256), (4, 8),
-                (1, 4))
+ALEXNET = Split("alexnet", ("fc6", "relu6"), "pcie=50MB/s,latency=100us,peer=no", (64, 128, 256), (4, 8),
+                (1, 3))
 MLP = Split("mlp", ("fc1", "relu1"), "pcie=10MB/s,latency=100us,peer=no", (16, 32, 64, 128), (16, 32), (2, 12))
 TRAFFIC_MB = ("SELECT sum(t.bytes) / 1e6 / %d, total(CASE t.kind WHEN 'feature' THEN t.bytes END) / 1e6 / %d"
               " FROM link_traffic t JOIN runs r ON r.id = t.run_id WHERE r.name = '%s' AND t.step > %d")
