@@ -22,7 +22,7 @@ K20 = ["--hosts", "1", "--gpus-per-host", "1", "--from", "numa:1 core:16 pu:1", 
 
 
 def on_hosts(machine, count, rate, net="40Gbit", servers=0):
-    words = ["--hosts", str(count)] + machine[2:] + ["--gflops", rate, "--net", net]
+    words = ["--hosts", str(count)] + machine[2:] + ["--gflops", rate] + (["--net", net] if net else [])
     return words + (["--server-hosts", str(servers)] if servers else [])
 
 
@@ -89,7 +89,8 @@ def planned_speed_ups(p, recipe, rows, sets, rate, net, key, servers=0):
     for n in (1, 2, 4, 8):
         ms[n] = p.plan("recipes/" + recipe, [
             "job.batch=%d" % (n * rows), "job.partition=0", "cluster.workers_per_group=%d" % n,
-            "cluster.framework=allreduce"] + sets, on_hosts(K20, n, rate, net, servers))["predicted_ms"]
+            "cluster.framework=allreduce"] + sets, on_hosts(K20, n, rate, net if n > 1 or servers else None,
+                                                           servers))["predicted_ms"]
     speeds = {n: n * ms[1] / ms[n] for n in ms}
     p.bench.say("%s: %s" % (key, " ".join("%d:%.3g" % x for x in speeds.items())))
     return speeds

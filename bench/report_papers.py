@@ -46,7 +46,8 @@ field = label
 def cluster(nodes, servers=SERVERS, rate=None):
     """The options of `plan` for so many nodes with workers and with servers."""
     words = ["--hosts", str(nodes)] + (["--server-hosts", str(servers)] if servers else [])
-    words += ["--from", "numa:1(memory=8589934592) core:4 pu:1", "--net", "1Gbit", "--memory-rate", "10GB/s"]
+    words += ["--net", "1Gbit"] if nodes > 1 or servers else []
+    words += ["--from", "numa:1(memory=8589934592) core:4 pu:1", "--memory-rate", "10GB/s"]
     return words + (["--gflops", rate] if rate else [])
 
 
