@@ -23,8 +23,8 @@ struct sw_feed {
     int64_t last_event;               /* row */
     int64_t segments;
     uint64_t plan_hash; /* of the JSON of the plan that the model has; 0: none */
-    int64_t tail_at; /* number of bytes of the output that were read */
-    char part[256];  /* its incomplete last line */
+    int64_t tail_at;    /* number of bytes of the output that were read */
+    char part[256];     /* its incomplete last line */
     struct sw_step_time rows[SW_FEED_STEP_ROWS];
     int row_count;
 };

@@ -28,8 +28,8 @@ enum {
 struct figures {
     double core_gflops, memory_gb_per_s, device_gflops, device_gb_per_s, link_gb_per_s;
     double measured_at; /* Unix time, of the first of them */
-    double wake_us; /* until a thread goes on that another one wakes */
-    double copy_us; /* of a small copy to a device, in a row of such copies */
+    double wake_us;     /* until a thread goes on that another one wakes */
+    double copy_us;     /* of a small copy to a device, in a row of such copies */
 };
 
 /* ---- Stored figures ---- */

@@ -241,8 +241,8 @@ struct sw_table_args {
      * same as remote_groups. */
     bool updates_outside;
     /* give NULL: this table has all gradients. Without updates_outside it needs one update group,
-     * and SW_BAD_STOPS: verdicts about losses are this table's alone. Gradients that devices sum are
-     * not given. */
+     * and SW_BAD_STOPS: verdicts about losses are this table's alone. Gradients that devices sum
+     * are not given. */
     struct sw_table_outer outer;
 };
 
