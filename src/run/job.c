@@ -317,7 +317,9 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
 
     /* With one_worker the weights of another file are evaluated, so the start of a run is not
      * checked. */
-    return o->one_worker ? SW_OK : sw_init_from_check(&c, o->init_from, o->previous.names, err);
+    return o->one_worker || o->no_values
+               ? SW_OK
+               : sw_init_from_check(&c, o->init_from, o->previous.names, err);
 }
 
 /* Reports an unknown best_by, with the names that it can have. */

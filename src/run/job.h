@@ -120,6 +120,7 @@ struct sw_job_options {
     bool only_placement;
     const char *machine; /* with only_placement: another machine (sw_machine_from), or NULL */
     bool no_probes;      /* the job will not run: links between devices are not tested */
+    bool no_values;      /* the job will not run: files of init_from may be missing */
     /* Ignores [cluster]: for sw_job_evaluate (infer/evaluate_alone.h). With weights that say all
      * about the training data only the data to evaluate on are opened. */
     bool one_worker;

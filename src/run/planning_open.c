@@ -84,7 +84,7 @@ int sw_planning_memory(const struct sw_job_options *options, const struct sw_pla
     o.set_count = count;
     o.device = device ? device : o.device;
     o.rates = rates;
-    o.no_probes = o.oversubscribe = true;
+    o.no_probes = o.no_values = o.oversubscribe = true;
     o.reserve = false;
 
     int rc = sw_planning_open_job(&o, NULL, &job, err);

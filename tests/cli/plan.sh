@@ -318,6 +318,9 @@ refused 3 'even with memory = fit: no plan fits the memory' $fit --gpu-memory 64
 refused 3 'no plan fits' $fit --gpu-memory 115MB --set job.memory=default
 hasnt err 'even with memory = fit'
 
+# A plan needs no values, such as those of a run that is still to come.
+expect 0 plan "$recipes/rbm2.ini" --gpus 2 --gflops 5000
+
 # Steps of a recurrent layer live where the recipe says.
 plan_json "
 assert d['workers_per_group'] == 2, d
