@@ -11,6 +11,9 @@
 
 enum { BUDGETS = 4 }; /* jobs that are opened with memory = fit */
 
+enum { PARTS = 3 }; /* of an additive cost */
+#define FAR_SLOWER 1.5
+
 /* ---- Search -----------------------------------------------------------------------------------
  * Activations move between the workers of a host only, so a group over several hosts splits its
  * layers by rows, and one that splits them otherwise stays on a host. Server hosts are those of an
@@ -66,6 +69,20 @@ static int search_any(const struct sw_planned_making *m, const struct sw_machine
     return rc;
 }
 
+/* Would a plan take much longer than one that was simulated even if computing, the exchange of
+ * parameters and the movement of activations, which its cost adds, overlapped completely? Then it
+ * is not simulated, which takes long for many workers. */
+static bool is_far_slower(const struct sw_planned_making *m, const struct sw_parallel_plan *p)
+{
+    const double least_s =
+        p->additive_s / PARTS / (double)sw_planned_samples(m->args->net, &p->shape);
+
+    for (int i = 0; i < m->count; i++)
+        if (least_s > FAR_SLOWER * sw_planned_sample_s(m->out, &m->candidate[i].plan))
+            return true;
+    return false;
+}
+
 static int search(struct sw_planned_making *m, const struct sw_machine_model *machine,
                   const struct sw_search_limits *limits, struct sw_err *err)
 {
@@ -82,7 +99,8 @@ static int search(struct sw_planned_making *m, const struct sw_machine_model *ma
         rc = sw_planned_add(m, machine, &r.plan[i], NULL, err);
 
     for (int i = 0; rc == SW_OK && i < r.shapes && m->args->simulated == 0; i++)
-        rc = sw_planned_add(m, machine, &r.of_shape[i], NULL, err);
+        if (!is_far_slower(m, &r.of_shape[i]))
+            rc = sw_planned_add(m, machine, &r.of_shape[i], NULL, err);
     if (rc == SW_OK && m->args->simulated == 0)
         rc = sw_planned_add_uniforms(m, machine, limits, &r.plan[0].shape, err);
 

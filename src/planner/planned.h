@@ -25,7 +25,8 @@ struct sw_planned {
     struct sw_layer_cost *costs;            /* owned [layers]: of the best plan, without overlap */
     struct sw_simulation simulation;        /* owned; of the best plan: waits and busy links */
     /* Per layer: of the plans that differ in this layer alone the one with the lowest sum of costs,
-     * and how much longer its step is, as simulated; INFINITY: there is none. Owned [layers]. */
+     * and how much longer its step is, as simulated (with more than 16 workers only for the closest
+     * ones, else by the sums of costs); INFINITY: there is none. Owned [layers]. */
     struct sw_layer_choice *runner_up;
     double *runner_up_s;
     double one_worker_s; /* a step of one worker on the first device */

@@ -60,17 +60,42 @@ static void find_runner_up(struct sw_planned *out, const struct sw_search_limits
                     (struct sw_layer_choice){.partition = (enum sw_partition)p, .location = at});
 }
 
+/* Simulations of many workers take long: of plans with more, only so many runners-up, those with
+ * the least difference of the sums of costs, are simulated. */
+enum { MANY_WORKERS = 16, MOST_SIMULATED = 16 };
+
+/* The greatest difference with which a runner-up is simulated. */
+static double simulated_up_to(const struct sw_planned *out)
+{
+    double limit_s = -(double)INFINITY;
+
+    if (out->best.workers <= MANY_WORKERS)
+        return (double)INFINITY;
+
+    for (int n = 0; n < MOST_SIMULATED; n++) {
+        double next_s = (double)INFINITY;
+
+        for (int i = 0; i < out->net->count; i++)
+            if (out->runner_up_s[i] > limit_s)
+                next_s = fmin(next_s, out->runner_up_s[i]);
+        limit_s = next_s;
+    }
+
+    return limit_s;
+}
+
 /* Replaces the difference of the sums of costs by that of simulated steps. */
 static int time_runners_up(struct sw_planned *out, const struct sw_planned_args *args,
                            struct sw_err *err)
 {
     /* What a job says of memory = fit is in the time of the best plan only. */
     const double fit_s = out->best.time.step_s - out->simulation.time.step_s;
+    const double limit_s = simulated_up_to(out);
     struct sw_parallel_plan other = {0};
 
     int rc = sw_parallel_plan_copy(&other, &out->best, err);
     for (int i = 0; i < out->net->count && rc == SW_OK; i++) {
-        if (!isfinite(out->runner_up_s[i]))
+        if (!isfinite(out->runner_up_s[i]) || out->runner_up_s[i] > limit_s)
             continue;
 
         other.choice[i] = out->runner_up[i];
