@@ -55,10 +55,10 @@ assert any(l['runner_up'] for l in d['layers'])" \
     "$tiny" --gpus 2 --pcie 12GB/s --gflops 5000 --memory-rate 500GB/s --gpu-memory 8GB \
     --set cluster.workers_per_group=2
 
-# Every key of the output is in recipes/planning.md, and no other.
+# Every key of the output is in recipes/planning-json.md, and no other.
 if have_python; then
     expect 0 plan --json "$tiny" --gpus 2 --gflops 5000 --set cluster.workers_per_group=2
-    python3 - "$T/out" "$recipes/planning.md" <<'END' || fail 'recipes/planning.md and plan --json have different keys'
+    python3 - "$T/out" "$recipes/planning-json.md" <<'END' || fail 'recipes/planning-json.md and plan --json have different keys'
 import json, re, sys
 found, told, row = {}, {}, ''
 def walk(where, v):
@@ -205,7 +205,7 @@ for text in 'number of hosts' 'samples per second' '>8<' '>predicted<'; do
 done
 expect 0 plan --json "$tiny" --gpus 1 --pcie 12GB/s --gflops 1000 --simulate 1..6 --scale-batch
 if have_python; then
-    python3 - "$T/out" "$recipes/planning.md" <<'END' || fail 'plan --simulate --json'
+    python3 - "$T/out" "$recipes/planning-json.md" <<'END' || fail 'plan --simulate --json'
 import json, sys
 d = json.load(open(sys.argv[1]))
 p = d["points"]
@@ -213,7 +213,7 @@ assert [x["GPUs"] for x in p] == [1, 2, 4, 6] and d["unit"] == "GPUs", d
 assert [x["batch"] for x in p] == [16, 32, 64, 96], d
 assert abs(p[0]["speed_up"] - 1) < 1e-9 and abs(p[0]["efficiency"] - 1) < 1e-9, p[0]
 assert all(0 <= x["wait_share"] < 1 and x["efficiency"] <= 1 + 1e-9 for x in p), p
-page = open(sys.argv[2]).read().split("`--json` then has")[1].split("\n\n")[0]
+page = open(sys.argv[2]).read().split("With `--simulate` the object has")[1].split("\n\n")[0]
 for key in (set(d) | set(p[0])) - {"GPUs", "version"}:
     assert "`%s`" % key in page, key
 END

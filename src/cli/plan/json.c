@@ -1,4 +1,4 @@
-/* Writes a plan as JSON. recipes/planning.md documents the keys. */
+/* Writes a plan as JSON. recipes/planning-json.md documents the keys. */
 #include "cli/plan/output.h"
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-/* Prints plans, for people and for programs (recipes/planning.md). Pure functions. */
+/* Prints plans, for people and for programs (recipes/planning-json.md). Pure functions. */
 #pragma once
 
 #include "planner/planned.h"
@@ -23,7 +23,7 @@ void sw_planned_print(struct sw_bytes *out, const struct sw_planned *p,
 extern const char sw_planned_no_run[];
 /* In at most four lines, for the start of a run. */
 void sw_planned_print_brief(struct sw_bytes *out, const struct sw_planned *p);
-/* Fields of an open object (recipes/planning.md). */
+/* Fields of an open object (recipes/planning-json.md). */
 void sw_planned_json(struct sw_json_writer *w, const struct sw_planned *p,
                      const struct sw_planned_about *about);
 /* The devices and links of the machine of a plan, each with the source of its figures, and how busy

@@ -416,7 +416,8 @@ static void servers_update_mirrors(void **state)
     assert_true(sw_cost_layer(&f.cost, 2, &by_rows).params_s > 1.1 * reduced_s);
     assert_close(sw_cost_layer(&f.cost, 2, &by_rows).params_s,
                  sw_cost_layer(&same.cost, 2, &by_rows).params_s);
-    assert_close(sw_cost_layer(&f.cost, 2, &factors).params_s, factors_s);
+    /* They do not reach each other: factors go by way of the host. */
+    assert_true(sw_cost_layer(&f.cost, 2, &factors).params_s > factors_s);
     (void)state;
 }
 
