@@ -4,6 +4,7 @@
 #include "checkpoint/carried_over.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "checkpoint/standardized.h"
 #include "data/spec.h"
 #include "exchange/table/table.h"
 #include "worker/buffers.h"
@@ -54,7 +55,7 @@ int sw_carried_over_read(struct sw_carried_over *l, const struct sw_st_file *f,
     for (size_t i = 0; i < sw_st_count(f) && rc == SW_OK; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
         if (!sw_str_starts(e->name, "updater.") && !sw_data_spec_owns(e->name) &&
-            !is_own(t, state, e->name))
+            !sw_standardized_owns(e->name) && !is_own(t, state, e->name))
             rc = take(l, f, e, err);
     }
 

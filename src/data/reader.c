@@ -343,12 +343,15 @@ static int check_labels(const struct sw_source *s, int f, int64_t place, const v
     return SW_OK;
 }
 
-/* Copies a field other than the image; a standardized one becomes floats. */
-static void copy_field(const struct sw_source *s, int f, const void *raw, void *to, size_t bytes)
+/* Copies a field other than pictures; one that an input layer transforms becomes floats. */
+static int copy_field(struct sw_reader *r, int f, const void *raw, void *to, size_t bytes,
+                      struct sw_err *err)
 {
+    const struct sw_source *s = r->source;
+
     memcpy(to, raw, bytes);
     if (!s->scaling[f].count)
-        return;
+        return SW_OK;
 
     if (s->raw.field[f].dtype == SW_I32) {
         int32_t whole;
@@ -356,7 +359,11 @@ static void copy_field(const struct sw_source *s, int f, const void *raw, void *
         *(float *)to = (float)whole;
     }
 
-    sw_scaling_apply(&s->scaling[f], to);
+    if (!s->scaling[f].known)
+        return SW_OK;
+
+    int rc = sw_scaling_apply(&s->scaling[f], &r->work.field, to, err);
+    return rc ? sw_err_prefix(err, rc, "%s", s->field[f].name) : SW_OK;
 }
 
 static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image, void *const *out,
@@ -370,11 +377,12 @@ static int finish_row(struct sw_reader *r, int64_t sample, int64_t i, int image,
         unsigned char *to = out[f] ? (unsigned char *)out[f] + (size_t)out_row * bytes : NULL;
         const void *raw = r->raw[i * SW_MAX_FIELDS + f];
 
-        if (to && f == image) {
+        if (to && f == image && !s->scaling[f].count) {
             rc = finish_image(r, sample, f, raw, to, err);
         } else if (to) {
-            copy_field(s, f, raw, to, bytes);
-            rc = check_labels(s, f, r->place[i], raw, err);
+            rc = copy_field(r, f, raw, to, bytes, err);
+            if (!rc)
+                rc = check_labels(s, f, r->place[i], raw, err);
         }
     }
 

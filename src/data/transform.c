@@ -334,6 +334,16 @@ int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
     return rc;
 }
 
+bool sw_transform_keeps_values(const struct sw_transform *t)
+{
+    bool keeps = is_plain(t) && !t->whiten && !t->random_mirror && !t->pad &&
+                 t->out_height == t->height && t->out_width == t->width;
+
+    for (int64_t c = 0; c < t->channels; c++)
+        keeps = keeps && t->mean[c] == 0 && t->gain[c] == 1;
+    return keeps;
+}
+
 /* ---- A row that a device finishes ---- */
 
 bool sw_transform_keeps_pixels(const struct sw_transform *t)

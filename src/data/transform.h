@@ -102,6 +102,9 @@ int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
                      const struct sw_view *v, const struct sw_pixels *pixels, float *out,
                      struct sw_err *err) SW_MUST_CHECK;
 
+/* Whether a row of floats has the values of the record. */
+bool sw_transform_keeps_values(const struct sw_transform *t);
+
 /* Whether rows of bytes are a function of crop, mirror, padding, mean and gain alone, so that a
  * device can finish them (kernels/ops/pixels.h). */
 bool sw_transform_keeps_pixels(const struct sw_transform *t);

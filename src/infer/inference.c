@@ -193,13 +193,13 @@ static const struct sw_input_conf *input_of(const struct sw_section *s)
     return s && sw_str_eq(type_of(s)->base.name, "input") ? s->conf[0] : NULL;
 }
 
-/* The field in whose units the layer's output is: the one that it reads, or that it is compared
- * with by a loss or metric. NULL: none. */
-static const char *field_of_units(const struct sw_recipe *recipe, const char *layer)
+/* The input whose field has the units of the layer's output: the layer itself, or the one that a
+ * loss or metric compares it with. NULL: none. */
+static const struct sw_input_conf *input_of_units(const struct sw_recipe *recipe, const char *layer)
 {
     const struct sw_input_conf *input = input_of(sw_recipe_find(recipe, "layer", layer));
     if (input)
-        return input->field;
+        return input;
 
     for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s; s = sw_section_next(s)) {
         const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
@@ -210,7 +210,7 @@ static const char *field_of_units(const struct sw_recipe *recipe, const char *la
 
         input = input_of(sw_recipe_find(recipe, "layer", src->items[1]));
         if (input)
-            return input->field;
+            return input;
     }
 
     return NULL;
@@ -219,12 +219,18 @@ static const char *field_of_units(const struct sw_recipe *recipe, const char *la
 static int load_units(struct sw_inference *inf, const struct sw_st_file *f, struct sw_err *err)
 {
     const struct sw_desc *d = &sw_inference_layer(inf)->dst.desc;
-    const char *field = field_of_units(inf->w->shared.recipe, inf->layer);
-    int rc = field ? sw_standardized_find(f, field, &inf->units, err) : SW_OK;
+    const struct sw_input_conf *input = input_of_units(inf->w->shared.recipe, inf->layer);
+    int rc = input ? sw_standardized_find(f, input->field, &inf->units, err) : SW_OK;
 
-    if (rc == SW_OK && inf->units.count != sw_desc_features(d))
+    if (rc != SW_OK || !input)
+        return rc;
+
+    inf->units.log1p = input->log1p;
+    inf->units.whitens = input->whiten;
+    inf->units.factor = input->scale;
+    if (inf->units.count != sw_desc_features(d) || !sw_scaling_has_units(&inf->units))
         sw_scaling_fini(&inf->units);
-    return rc;
+    return SW_OK;
 }
 
 static int load(struct sw_inference *inf, const char *weights, int64_t *step, struct sw_err *err)

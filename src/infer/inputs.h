@@ -2,7 +2,8 @@
  * or arrays, all of one kind. They go through the format and transform code of training, with the
  * keys of the section on which the net is evaluated and the data spec of its checkpoint: images are
  * resized, cropped in the center, and scaled like those of that section. Arrays of floats are used
- * as they are; all other numbers are transformed.
+ * as they are; all other numbers are transformed. What input layers do (run/standardize.h) is done
+ * to all of them, by the caller.
  *
  * One owner: the job's main thread. */
 #pragma once

@@ -2,11 +2,14 @@
  * passes the rows of the layer's activation to the sink. */
 #include "infer/predict.h"
 #include "run/job_private.h"
+#include "run/standardize.h"
 #include "worker/worker.h"
 #include "worker/worker_setup.h"
 
 #include "base/os.h"
 #include "base/str.h"
+#include "checkpoint/checkpoint.h"
+#include "data/room.h"
 #include "data/spec.h"
 #include "infer/inference.h"
 #include "tensor/npy.h"
@@ -24,6 +27,8 @@ struct input {
     size_t row_bytes;
     struct sw_inputs pixels; /* an image of integers, read with transforms; source NULL: none */
     struct sw_reader reader;
+    struct sw_scaling scaling; /* by the input layer; count 0: none */
+    struct sw_room scratch;
 };
 
 struct predictor {
@@ -283,9 +288,18 @@ static int run(struct predictor *p, void *const *data, int64_t valid,
 static int read_array(struct input *in, int64_t first, int64_t rows, struct sw_err *err)
 {
     void *const fields[SW_MAX_FIELDS] = {in->memory};
-    return in->pixels.source
-               ? sw_source_fetch(&in->reader, first, rows, fields, err)
-               : sw_npy_read_rows(&in->file, first, rows, in->desc.desc.dtype, in->memory, err);
+    if (in->pixels.source)
+        return sw_source_fetch(&in->reader, first, rows, fields, err);
+
+    int rc = sw_npy_read_rows(&in->file, first, rows, in->desc.desc.dtype, in->memory, err);
+    for (int64_t i = 0; i < rows && rc == SW_OK && in->scaling.count; i++) {
+        float *row = (float *)in->memory + i * in->scaling.count;
+        rc = sw_scaling_apply(&in->scaling, &in->scratch, row, err);
+        if (rc != SW_OK)
+            rc = sw_err_prefix(err, rc, "%s: row %lld", in->file.path, (long long)(first + i));
+    }
+
+    return rc;
 }
 
 static int pass_over_arrays(struct predictor *p, const struct sw_predict_sink *sink,
@@ -440,10 +454,65 @@ static void fill_info(const struct predictor *p, struct sw_predict_info *info)
     memcpy(info->picture, p->picture, sizeof info->picture);
 }
 
+/* Input layers transform the rows of a source as they do those of a section. */
+static int transform_source(const struct predictor *p, struct sw_source *s,
+                            const struct sw_st_file *f, struct sw_err *err)
+{
+    struct sw_scaling scaling;
+    int rc = sw_standardize_from(p->job->recipe, s->field[0].name, sw_field_count(&s->field[0]),
+                                 "the file", f, &scaling, err);
+
+    if (rc == SW_OK && scaling.count)
+        rc = sw_source_scale(s, 0, err);
+    if (rc == SW_OK && scaling.count) {
+        sw_scaling_fini(&s->scaling[0]);
+        s->scaling[0] = scaling;
+        return SW_OK;
+    }
+
+    sw_scaling_fini(&scaling);
+    return rc;
+}
+
+static int transform_array(const struct predictor *p, struct input *in, const struct sw_st_file *f,
+                           struct sw_err *err)
+{
+    const int64_t count = sw_npy_row_elements(&in->file.header);
+    int rc =
+        sw_standardize_from(p->job->recipe, in->field, count, in->file.path, f, &in->scaling, err);
+
+    if (rc == SW_OK && in->scaling.count)
+        in->desc.desc.dtype = SW_F32; /* integers are as large */
+    return rc;
+}
+
+/* Sets what input layers do with values that are not from a section, with the numbers of the
+ * checkpoint. */
+static int set_transforms(struct predictor *p, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int rc = sw_checkpoint_open(p->args->weights, &f, err);
+
+    if (rc == SW_OK && p->files.source)
+        rc = transform_source(p, p->files.source, f, err);
+    for (int k = 0; k < p->input_count && rc == SW_OK; k++) {
+        struct input *in = &p->inputs[k];
+        rc = in->pixels.source ? transform_source(p, in->pixels.source, f, err)
+                               : transform_array(p, in, f, err);
+    }
+
+    sw_st_close(f);
+    return rc;
+}
+
 static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
 {
     struct sw_net_field fields[SW_MAX_FIELDS];
     int count = p->input_count;
+
+    int rc = p->files.source || p->input_count ? set_transforms(p, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
 
     for (int i = 0; i < p->input_count; i++)
         fields[i] = p->inputs[i].desc;
@@ -476,6 +545,8 @@ static void end(struct predictor *p)
             sw_device_free(p->job->place.host, in->memory, sw_desc_bytes(&in->desc.desc) + ALIGN);
         sw_npy_close(&in->file);
         sw_reader_fini(&in->reader);
+        sw_scaling_fini(&in->scaling);
+        sw_room_fini(&in->scratch);
         sw_inputs_close(&in->pixels);
     }
 

@@ -1,11 +1,16 @@
 /* input: one field of the data source, such as image or label. The prefetch threads have already
- * written the batch to its memory, standardized if the keys ask for that (data/scaling.h), so
+ * written the batch to its memory, transformed as the keys ask (data/scaling.h), so
  * forward has nothing to do. */
 #include "layers/layer.h"
 
 static const struct sw_opt opts[] = {
     SW_OPT(STRING, struct sw_input_conf, field, "field of the data source: image, label",
            .required = true),
+    SW_OPT(
+        BOOL, struct sw_input_conf, log1p,
+        "log(value + 1), for counts; the first of the transforms of values, in the order of this "
+        "list",
+        .def = "no"),
     SW_OPT(BOOL, struct sw_input_conf, standardize,
            "(value - mean) / std with mean and std of the training data, which checkpoints keep; "
            "predict, mae and rmse give the units of the data",
@@ -14,6 +19,15 @@ static const struct sw_opt opts[] = {
            "standardize with this mean, one number or one per value, instead of the measured one"),
     SW_OPT(REALS, struct sw_input_conf, std, "standardize with this standard deviation, as mean",
            .min = 0, .max = -1, .above_min = true),
+    SW_OPT(BOOL, struct sw_input_conf, whiten,
+           "ZCA whitening with the covariance of the training data, which checkpoints keep; of "
+           "standardized values with `standardize`, else only the mean is subtracted before",
+           .def = "no"),
+    SW_OPT(REAL, struct sw_input_conf, whiten_epsilon,
+           "added to the variances before whitening divides by their roots", .def = "0.01",
+           .min = 0, .max = 1e6, .above_min = true),
+    SW_OPT(REAL, struct sw_input_conf, scale, "factor, the last of the transforms", .def = "1",
+           .min = -1e6, .max = 1e6),
     {0},
 };
 

@@ -413,8 +413,12 @@ const char *sw_layer_input_field(const struct sw_layer *l);
 /* The keys of an input layer. */
 struct sw_input_conf {
     const char *field;
+    bool log1p;                /* log(value + 1) */
     bool standardize;          /* with the mean and std of the training section, or */
     struct sw_reals mean, std; /* with these; both empty: not given */
+    bool whiten;               /* ZCA */
+    double whiten_epsilon;
+    double scale;
 };
 
 /* Runs the type's setup, after the check of source 0 that the type asks for. Errors:

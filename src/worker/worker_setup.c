@@ -21,13 +21,14 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
     for (int f = 0; f < source->field_count; f++) {
         const struct sw_field *field = &source->field[f];
         int64_t dim[SW_MAX_DIMS] = {rows};
+        const bool has_units =
+            source->scaling[f].count > 0 && sw_scaling_has_units(&source->scaling[f]);
 
         for (int i = 0; i < field->ndim; i++)
             dim[i + 1] = field->dim[i];
         out[f] = (struct sw_net_field){.name = field->name,
                                        .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim),
-                                       .scaling = source->scaling[f].count > 0 ? &source->scaling[f]
-                                                                               : NULL};
+                                       .scaling = has_units ? &source->scaling[f] : NULL};
     }
 
     return source->field_count;

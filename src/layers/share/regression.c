@@ -53,7 +53,7 @@ double sw_regression_mean(const struct sw_layer *l, const struct sw_result *tota
 
     for (int64_t c = 0; c < (st->by_column ? st->value.columns : 1); c++) {
         const struct sw_result *pair = &total[SW_ERROR_PAIRS * c + which];
-        const double unit = scaling ? scaling->std[c] : 1;
+        const double unit = scaling ? fabs(sw_scaling_unit(scaling, c)) : 1;
 
         sum += pair->sum * (which == SW_ERROR_SQUARED ? unit * unit : unit);
         weight += pair->weight;

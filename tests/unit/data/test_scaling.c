@@ -1,8 +1,9 @@
-/* Standardized fields, and labels outside the range that a net accepts. */
+/* Fields whose values are transformed, and labels outside the range that a net accepts. */
 #include "data_support.h"
 #include <math.h>
 
 static struct support_conf conf;
+static const struct sw_scaling_measure both = {.mean = true, .std = true, .epsilon = 1e-9};
 
 static struct sw_source *open_table(const char *text, const char *target, bool training)
 {
@@ -41,15 +42,15 @@ static void mean_and_std_are_those_of_all_records(void **state)
     float row[4][2];
     struct sw_err err = {0};
 
-    ASSERT_OK(sw_source_standardize(train, f, &err));
-    ASSERT_OK(sw_source_measure(train, f, &err));
+    ASSERT_OK(sw_source_scale(train, f, &err));
+    ASSERT_OK(sw_source_measure(train, f, &both, &err));
     assert_true(train->scaling[f].known && train->scaling[f].count == 2);
     assert_true(train->scaling[f].mean[0] == 3 && train->scaling[f].mean[1] == 5);
     assert_true(fabs(train->scaling[f].std[0] - sqrt(3.5)) < 1e-15);
     assert_true(train->scaling[f].std[1] == 1);
 
-    ASSERT_OK(sw_source_standardize(test, f, &err));
-    sw_scaling_copy(&test->scaling[f], &train->scaling[f]);
+    ASSERT_OK(sw_source_scale(test, f, &err));
+    ASSERT_OK(sw_scaling_copy(&test->scaling[f], &train->scaling[f], &err));
     fetch(test, f, 4, row);
     for (int i = 0; i < 4; i++) {
         const double t = (double[]){1, 2, 3, 6}[i];
@@ -69,9 +70,9 @@ static void integers_become_floats(void **state)
     float row[4];
     struct sw_err err = {0};
 
-    ASSERT_OK(sw_source_standardize(s, f, &err));
+    ASSERT_OK(sw_source_scale(s, f, &err));
     assert_int_equal(s->field[f].dtype, SW_F32);
-    ASSERT_OK(sw_source_measure(s, f, &err));
+    ASSERT_OK(sw_source_measure(s, f, &both, &err));
     fetch(s, f, 4, row);
     assert_true(fabs((double)row[3] - 3 / sqrt(3.5)) < 1e-6);
     sw_source_close(s);
@@ -84,9 +85,10 @@ static void images_and_wrong_counts_are_refused(void **state)
     const double three[3] = {1, 2, 3}, one = 4;
     struct sw_err err = {0};
 
-    assert_int_equal(sw_source_standardize(s, sw_source_find(s, "image"), &err), SW_ERR_INVALID);
-    ASSERT_CONTAINS(err.text, "mean, std and scale");
-    ASSERT_OK(sw_source_standardize(s, f, &err));
+    s->transform.gain[0] = 2;
+    assert_int_equal(sw_source_scale(s, sw_source_find(s, "image"), &err), SW_ERR_INVALID);
+    ASSERT_CONTAINS(err.text, "the keys of data train (mean, std, scale");
+    ASSERT_OK(sw_source_scale(s, f, &err));
     assert_int_equal(sw_scaling_set(&s->scaling[f], &(struct sw_reals){three, 3},
                                     &(struct sw_reals){NULL, 0}, &err),
                      SW_ERR_INVALID);
@@ -95,6 +97,93 @@ static void images_and_wrong_counts_are_refused(void **state)
                              &(struct sw_reals){&one, 1}, &err));
     assert_true(s->scaling[f].mean[1] == 0 && s->scaling[f].std[0] == 4 &&
                 s->scaling[f].std[1] == 4);
+    sw_source_close(s);
+}
+
+/* Features of a section without keys: log(v + 1), then the mean and the std of the logarithms, then
+ * the factor. */
+static void steps_are_in_order(void **state)
+{
+    struct sw_source *s = open_table("0,2,0\n2,2,0\n", NULL, false);
+    const int f = sw_source_find(s, "image");
+    float row[2][2];
+    struct sw_err err = {0};
+
+    ASSERT_OK(sw_source_scale(s, f, &err));
+    s->scaling[f].log1p = true;
+    s->scaling[f].factor = 3;
+    ASSERT_OK(sw_source_measure(s, f, &both, &err));
+    assert_true(fabs(s->scaling[f].mean[0] - log(3) / 2) < 1e-15);
+    assert_true(fabs(s->scaling[f].mean[1] - log(3)) < 1e-15 && s->scaling[f].std[1] == 1);
+    fetch(s, f, 2, row);
+    assert_true(fabs((double)row[0][0] + 3) < 1e-6 && fabs((double)row[1][0] - 3) < 1e-6);
+    assert_true(fabs((double)row[0][1]) < 1e-6);
+    assert_false(sw_scaling_has_units(&s->scaling[f]));
+    sw_source_close(s);
+}
+
+/* Whitened rows have mean 0 and the identity as their covariance. */
+static void whitened_rows_are_uncorrelated(void **state)
+{
+    static const char rows[] = "1,2,0,0\n2,5,1,0\n3,5,7,0\n6,1,2,0\n8,2,2,0\n0,9,4,0\n";
+    enum { ROWS = 6, COLUMNS = 3 };
+    struct sw_source *s = open_table(rows, NULL, true), *test = open_table(rows, NULL, false);
+    const int f = sw_source_find(s, "image");
+    float row[ROWS][COLUMNS];
+    struct sw_err err = {0};
+
+    for (int standardize = 0; standardize < 2; standardize++) {
+        const struct sw_scaling_measure how = {
+            .mean = true, .std = standardize == 1, .epsilon = 1e-9};
+
+        ASSERT_OK(sw_source_scale(s, f, &err));
+        s->scaling[f].whitens = true;
+        ASSERT_OK(sw_source_measure(s, f, &how, &err));
+        ASSERT_OK(sw_source_scale(test, f, &err));
+        test->scaling[f].whitens = true;
+        ASSERT_OK(sw_scaling_copy(&test->scaling[f], &s->scaling[f], &err));
+        fetch(test, f, ROWS, row);
+
+        for (int a = 0; a < COLUMNS; a++) {
+            double mean = 0;
+            for (int i = 0; i < ROWS; i++)
+                mean += (double)row[i][a] / ROWS;
+            assert_true(fabs(mean) < 1e-5);
+
+            for (int b = 0; b < COLUMNS; b++) {
+                double sum = 0;
+                for (int i = 0; i < ROWS; i++)
+                    sum += (double)(row[i][a] * row[i][b]) / ROWS;
+                assert_true(fabs(sum - (a == b)) < 1e-4);
+            }
+        }
+        sw_scaling_fini(&s->scaling[f]);
+        sw_scaling_fini(&test->scaling[f]);
+    }
+    sw_source_close(s);
+    sw_source_close(test);
+}
+
+static void a_value_without_a_logarithm_is_named(void **state)
+{
+    struct sw_source *s = open_table("0,2,0\n2,-1,0\n", NULL, false);
+    const int f = sw_source_find(s, "image");
+    void *fields[SW_MAX_FIELDS] = {NULL};
+    float row[2][2];
+    struct sw_reader r;
+    struct sw_err err = {0};
+
+    ASSERT_OK(sw_source_scale(s, f, &err));
+    s->scaling[f].log1p = true;
+    assert_int_equal(sw_source_measure(s, f, &both, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "value 2 of image is -1, but log1p = yes needs values above -1");
+
+    s->scaling[f].known = true;
+    fields[f] = row;
+    ASSERT_OK(sw_reader_init(&r, s, &err));
+    assert_int_equal(sw_source_fetch(&r, 0, 2, fields, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "image: value 2 is -1, but log1p = yes needs values above -1");
+    sw_reader_fini(&r);
     sw_source_close(s);
 }
 
@@ -128,6 +217,9 @@ int main(void)
         cmocka_unit_test(mean_and_std_are_those_of_all_records),
         cmocka_unit_test(integers_become_floats),
         cmocka_unit_test(images_and_wrong_counts_are_refused),
+        cmocka_unit_test(steps_are_in_order),
+        cmocka_unit_test(whitened_rows_are_uncorrelated),
+        cmocka_unit_test(a_value_without_a_logarithm_is_named),
         cmocka_unit_test(a_label_outside_its_range_is_named),
     };
     return cmocka_run_group_tests(tests, support_setup, support_teardown);

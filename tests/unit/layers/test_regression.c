@@ -60,7 +60,8 @@ static void values_are_those_computed_by_hand(void **state)
 static void errors_are_in_the_units_of_the_data(void **state)
 {
     double numbers[4] = {7, 8, 2, 10}; /* mean, mean, std, std */
-    const struct sw_scaling scaling = {2, numbers, numbers + 2, true};
+    const struct sw_scaling scaling = {
+        .count = 2, .mean = numbers, .std = numbers + 2, .factor = 1, .known = true};
 
     assert_value_is(value_of("mae", &scaling), (3.5 * 2 + 9 * 10.0) / 8);
     assert_value_is(value_of("rmse", &scaling), sqrt((5.25 * 4 + 33 * 100.0) / 8));
