@@ -1,13 +1,15 @@
 /* Matrices of .mat files, level 5 (data/mat.h): selected variables become the fields of records. In
  * a 2-d matrix each row is a record; in a matrix of more dimensions the last one counts the records
  * (height x width x channels x records, as in SVHN). The field `label` becomes a class, counted
- * from first_label; uint8 matrices with more than two dimensions become images of bytes, all others
- * 32-bit floats. Everything is read, checked and reordered by records at opening. */
+ * from first_label, or the last word of a line of a text; uint8 matrices with more than two
+ * dimensions become images of bytes, all others 32-bit floats. Everything is read, checked and
+ * reordered by records at opening. */
 #include "data/mat.h"
 #include "base/os.h"
 #include "data/blob.h"
 #include "data/format.h"
 #include "data/format_opts.h"
+#include "data/lines.h"
 #include "data/shape.h"
 #include <float.h>
 #include <math.h>
@@ -16,7 +18,7 @@
 enum records_in { RECORDS_AUTO, RECORDS_FIRST, RECORDS_LAST };
 
 struct mat_conf {
-    struct sw_strings paths, fields, classes;
+    struct sw_strings paths, fields, classes, labels;
     int records; /* enum records_in */
     int64_t first_label;
     const char *shape;
@@ -24,13 +26,14 @@ struct mat_conf {
 
 struct mat_field {
     char *name;           /* owned */
-    const char *variable; /* borrowed from the conf, during open */
+    const char *variable; /* borrowed from the conf, during open; NULL: of the key labels */
     unsigned char *data;  /* owned; [count, ...] */
     size_t bytes;         /* bytes of one record */
 };
 
 struct mat_state {
     struct mat_field field[SW_MAX_FIELDS];
+    int files; /* that were read */
 };
 
 /* How the values of a matrix are stored: element k of record i is value i * record_step + (the
@@ -85,6 +88,31 @@ static int no_variable(const struct sw_mat *m, const char *name, struct sw_err *
     return rc;
 }
 
+/* Adds the field of the key labels. */
+static int add_labels(struct sw_records *r, struct sw_err *err)
+{
+    struct mat_state *s = r->state;
+
+    for (int f = 0; f < r->field_count; f++) {
+        if (!strcmp(s->field[f].name, "label"))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "labels and fields = label:%s are both set; remove one",
+                              s->field[f].variable);
+    }
+    if (r->field_count == SW_MAX_FIELDS)
+        return sw_err_set(err, SW_ERR_INVALID, "fields: with the label more than %d fields",
+                          SW_MAX_FIELDS);
+
+    struct mat_field *field = &s->field[r->field_count];
+    field->name = sw_strdup("label");
+    field->bytes = sizeof(int32_t);
+    if (!field->name)
+        return sw_err_nomem(err, "the name of a field", 0);
+
+    r->field[r->field_count++] = (struct sw_field){.name = field->name, .dtype = SW_I32};
+    return SW_OK;
+}
+
 /* Splits the items "NAME:VARIABLE" of the key fields. */
 static int mat_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
@@ -117,7 +145,7 @@ static int mat_open(struct sw_records *r, const struct sw_format_args *args, str
         r->field_count = f + 1;
     }
 
-    return SW_OK;
+    return conf->labels.count && conf->fields.count ? add_labels(r, err) : SW_OK;
 }
 
 /* ---- layout ---- */
@@ -344,6 +372,74 @@ static int read_field(struct sw_records *r, int f, const struct mat_conf *conf,
     return rc ? sw_err_prefix(err, rc, "%s", m->what) : SW_OK;
 }
 
+/* ---- labels in a text ---- */
+
+struct label_lines {
+    struct sw_records *records;
+    int32_t *label; /* of the records of the file */
+    int64_t first_label, count, read;
+};
+
+/* The class is the last word of a line. */
+static int take_label_line(void *user, const char *path, int64_t number, char *text,
+                           struct sw_err *err)
+{
+    struct label_lines *l = user;
+    size_t length = strlen(text);
+    int64_t value;
+
+    if (l->read == l->count)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s: more than %lld lines, the number of records in the .mat file", path,
+                          (long long)l->count);
+
+    while (length && strchr(" \t", text[length - 1]))
+        text[--length] = '\0';
+    while (length && !strchr(" \t", text[length - 1]))
+        length--;
+
+    if (!sw_parse_int(text + length, &value) || value < l->first_label ||
+        value - l->first_label >= INT32_MAX)
+        return sw_err_set(err, SW_ERR_FORMAT,
+                          "%s:%lld: the last word is '%.40s', expected the number of a class, at "
+                          "least first_label (%lld)",
+                          path, (long long)number, text + length, (long long)l->first_label);
+
+    value -= l->first_label;
+    l->label[l->read++] = (int32_t)value;
+    if (value >= l->records->classes)
+        l->records->classes = value + 1;
+    return SW_OK;
+}
+
+/* Appends the labels of the records of the newest .mat file. */
+static int read_labels(struct sw_records *r, const struct mat_conf *conf, int64_t records,
+                       struct sw_err *err)
+{
+    struct mat_state *s = r->state;
+    struct mat_field *field = &s->field[r->field_count - 1];
+    struct label_lines l = {.records = r, .first_label = conf->first_label, .count = records};
+
+    if (s->files >= conf->labels.count)
+        return sw_err_set(err, SW_ERR_INVALID, "labels: %d files for more .mat files",
+                          conf->labels.count);
+
+    unsigned char *grown =
+        sw_realloc_array(field->data, (size_t)(r->count + records), field->bytes);
+    if (!grown)
+        return sw_err_nomem(err, "labels", (size_t)(r->count + records) * field->bytes);
+
+    const char *path = conf->labels.items[s->files++];
+    field->data = grown;
+    l.label = (int32_t *)(void *)grown + r->count;
+
+    int rc = sw_lines_visit(path, (uint64_t)r->max_bytes, take_label_line, &l, err);
+    if (!rc && l.read < records)
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %lld lines, expected one for each of %lld records",
+                        path, (long long)l.read, (long long)records);
+    return rc;
+}
+
 /* ---- opening ---- */
 
 static int mat_open_part(struct sw_records *r, void *part, const char *path,
@@ -362,8 +458,10 @@ static int mat_open_part(struct sw_records *r, void *part, const char *path,
     m.max_bytes = blob.max_bytes;
     if (!rc && r->field_count == 0)
         rc = no_fields(&m, err);
-    for (int f = 0; !rc && f < r->field_count; f++)
+    for (int f = 0; !rc && f < conf->fields.count; f++)
         rc = read_field(r, f, conf, &m, &records, err);
+    if (!rc && conf->labels.count)
+        rc = read_labels(r, conf, records, err);
     if (!rc)
         r->count += records;
     sw_mat_close(&m);
@@ -403,6 +501,8 @@ static const struct sw_opt mat_opts[] = {
         .def = "auto", .choices = records_in),
     OPT(INT, first_label, "the label of class 0 in the file; often 1 in MATLAB programs",
         .def = "0", .min = -1e9, .max = 1e9),
+    OPT(PATHS, labels,
+        "texts, one for each of `paths`, with a line for each record whose last word is the label"),
     SW_FORMAT_CLASS_LIST(struct mat_conf),
     SW_FORMAT_SHAPE(struct mat_conf, "one channel per value up to 64, else one row"),
     {0},

@@ -237,6 +237,52 @@ static void every_type_of_value_is_read(void **state)
     }
 }
 
+/* Labels in a text: the last word of each line; too many, too few and wrong ones are named. */
+static void labels_come_from_a_text(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"a 1\nb 2\n", "2 lines, expected one for each of 3 records"},
+        {"a 1\nb 2\nc 3\nd 1\n", "more than 3 lines"},
+        {"a 1\nb x\nc 3\n", "l.txt:2: the last word is 'x', expected the number of a class"},
+        {"a 1\nb 0\nc 3\n", "at least first_label (1)"},
+        {"a 1\n\nc 3\n", "l.txt:2: the last word is ''"},
+    };
+    static const int32_t want[3] = {1, 0, 3};
+    static const char right[] = "one\tp\t2\ntwo\tq\t1 \nthree 4\n";
+    static struct file m;
+    struct support_conf c;
+    struct sw_records r;
+    struct sw_err err = {0};
+    const void *out = NULL;
+
+    fill(&m);
+    const char *mat = support_write("l.mat", m.bytes, m.count);
+
+    set(&c, mat, "image:x", NULL);
+    support_strings(&c, "labels", 2, support_write("l.txt", right, strlen(right)), NULL);
+    support_int(&c, "first_label", 1);
+    ASSERT_OK(open_conf(&c, &r, &err));
+    assert_int_equal(r.classes, 4);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(r.format->fetch(&r, i, 1, NULL, &out, &err));
+        assert_memory_equal(out, &want[i], sizeof want[i]);
+    }
+    sw_records_close(&r);
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        support_write("l.txt", wrong[i].text, strlen(wrong[i].text));
+        assert_int_equal(open_conf(&c, &r, &err), SW_ERR_FORMAT);
+        ASSERT_CONTAINS(err.text, wrong[i].says);
+    }
+
+    set(&c, mat, "image:x", "label:labels");
+    support_strings(&c, "labels", 2, support_write("l.txt", right, strlen(right)), NULL);
+    assert_int_equal(open_conf(&c, &r, &err), SW_ERR_INVALID);
+    ASSERT_CONTAINS(err.text, "labels and fields = label:labels are both set");
+}
+
 static void wikipedia_features_are_read(void **state)
 {
     char path[512];
@@ -373,6 +419,7 @@ int main(void)
         cmocka_unit_test(rows_become_records_plain_and_compressed),
         cmocka_unit_test(images_are_transposed_from_columns_to_rows),
         cmocka_unit_test(every_type_of_value_is_read),
+        cmocka_unit_test(labels_come_from_a_text),
         cmocka_unit_test(wikipedia_features_are_read),
         cmocka_unit_test(errors_name_wrong_fields),
         cmocka_unit_test(other_files_are_refused),
