@@ -29,7 +29,7 @@ look() {
         at[homes] = folders
     }
     BEGIN {
-        floors = "base thread kernels:device history recipe:tensor machine:data optim ui:" \
+        floors = "base thread kernels:device history recipe:tensor machine:data optim search ui:" \
                  "layers exchange:net:plan:worker planner:checkpoint monitor:run:infer:cli:main.c"
         count = split(floors, floor, ":")
         for (i = 1; i <= count; i++) {
@@ -41,6 +41,9 @@ look() {
         level["thread", "base"] = level["kernels", "base"] = level["base", "thread"] = 1
         # Arrows that would go down, but that a room has no use for.
         never["layers", "thread"] = never["layers", "machine"] = 1
+        count = split("layers exchange net plan worker planner checkpoint monitor", floor, " ")
+        for (i = 1; i <= count; i++)
+            never[floor[i], "search"] = 1
         never["ui", "thread"] = never["ui", "kernels"] = never["ui", "device"] = 1
         never["layers", "ui"] = never["net", "ui"] = never["plan", "ui"] = 1
         never["worker", "ui"] = never["run", "ui"] = never["infer", "ui"] = 1
