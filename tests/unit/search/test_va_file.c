@@ -1,0 +1,133 @@
+/* ctest-labels: threads
+ * The VA-file: its answer is that of an exhaustive search for every shape of data, and its cells
+ * hold what they stand for. */
+#include "search_support.h"
+#include "search/va_file.h"
+
+struct built {
+    struct sw_va_file file;
+    float *marks;
+    uint8_t *cells;
+};
+
+static struct built build(const struct sw_vectors *v, enum sw_metric m, int bits)
+{
+    struct built b = {.marks = calloc(sw_va_marks(v->dims, bits), sizeof(float)),
+                      .cells = calloc((size_t)v->count, sw_va_row_bytes(v->dims, bits))};
+    struct sw_err err;
+
+    assert_non_null(b.marks);
+    assert_non_null(b.cells);
+    ASSERT_OK(sw_va_build(v, m, bits, 2, b.marks, b.cells, &err));
+    b.file = (struct sw_va_file){v->count, v->dims, bits, m, b.marks, b.cells};
+    ASSERT_OK(sw_va_check_marks(&b.file, "marks", &err));
+    return b;
+}
+
+static void release(struct built *b)
+{
+    free(b->marks);
+    free(b->cells);
+}
+
+static void cells_hold_their_elements_and_about_as_many_each(void **state)
+{
+    enum { ROWS = 4000, DIMS = 3, BITS = 4, INTERVALS = 1 << BITS };
+    struct sw_vectors v = random_vectors(UNIFORM, 3, ROWS, DIMS);
+    struct built b = build(&v, SW_METRIC_EUCLIDEAN, BITS);
+    int held[DIMS][INTERVALS] = {0};
+
+    for (int64_t row = 0; row < ROWS; row++)
+        for (int d = 0; d < DIMS; d++) {
+            const uint8_t byte = b.cells[row * 2 + d * BITS / 8];
+            const int cell = byte >> (d * BITS % 8) & (INTERVALS - 1);
+            const float x = sw_vector(&v, row)[d], *marks = b.marks + d * (INTERVALS + 1);
+            assert_true(marks[cell] <= x && x <= marks[cell + 1]);
+            held[d][cell]++;
+        }
+    for (int d = 0; d < DIMS; d++)
+        for (int c = 0; c < INTERVALS; c++)
+            assert_in_range(held[d][c], ROWS / INTERVALS - 2, ROWS / INTERVALS + 2);
+
+    release(&b);
+    free((void *)v.at);
+}
+
+/* Returns the share of vectors that were read. */
+static double compare(enum shape shape, enum sw_metric m, int bits, int64_t count, int dims,
+                      int64_t k, int threads)
+{
+    enum { QUERIES = 20 };
+    struct sw_vectors base = random_vectors(shape, 1, count, dims);
+    struct sw_vectors q = random_vectors(shape, 2, QUERIES, dims);
+    struct built b = build(&base, m, bits);
+    struct sw_neighbor *found = neighbors(QUERIES, k), *wanted = neighbors(QUERIES, k);
+    int64_t read = -1;
+    struct sw_err err;
+    char what[96];
+
+    memcpy((float *)(uintptr_t)q.at, base.at, (size_t)dims * sizeof *q.at);
+    snprintf(what, sizeof what, "shape %d, %s, %d bits, %d dimensions, k = %d", shape,
+             sw_metric_name(m), bits, dims, (int)k);
+    rank_all(&base, m, &q, k, wanted);
+    ASSERT_OK(sw_va_search(&b.file, &base, &q, k, threads, found, &read, &err));
+    assert_same(found, wanted, QUERIES * k, what);
+    assert_in_range(read, QUERIES * k, QUERIES * count);
+
+    release(&b);
+    free(found);
+    free(wanted);
+    free((void *)base.at);
+    free((void *)q.at);
+    return (double)read / (double)(QUERIES * count);
+}
+
+static void answer_is_that_of_an_exhaustive_search(void **state)
+{
+    static const int all_bits[] = {1, 2, 4, 8};
+
+    for (int shape = 0; shape < SHAPES; shape++)
+        for (int i = 0; i < 4; i++)
+            for (int m = SW_METRIC_EUCLIDEAN; m <= SW_METRIC_COSINE; m++) {
+                compare(shape, m, all_bits[i], 900, 13, 9, 2);
+                compare(shape, m, all_bits[i], 30, 1, 30, 1);
+            }
+}
+
+static void few_vectors_are_read(void **state)
+{
+    assert_true(compare(UNIFORM, SW_METRIC_EUCLIDEAN, 8, 5000, 8, 10, 1) < 0.01);
+    assert_true(compare(CLUSTERED, SW_METRIC_EUCLIDEAN, 8, 5000, 16, 10, 1) < 0.05);
+    /* Reading depends on the data alone. */
+    assert_true(compare(UNIFORM, SW_METRIC_COSINE, 4, 5000, 8, 10, 1) ==
+                compare(UNIFORM, SW_METRIC_COSINE, 4, 5000, 8, 10, 3));
+}
+
+static void what_cannot_be_bounded_is_refused(void **state)
+{
+    float marks[] = {0, 1, 0.5f};
+    const uint8_t cells[1] = {0};
+    struct sw_va_file f = {1, 1, 1, SW_METRIC_EUCLIDEAN, marks, cells};
+    struct sw_err err;
+
+    assert_int_equal(sw_va_check(3, SW_METRIC_EUCLIDEAN, &err), SW_ERR_INVALID);
+    assert_string_equal(err.text, "3 bits per dimension: a VA-file has 1, 2, 4 or 8");
+    assert_int_equal(sw_va_check(4, SW_METRIC_DOT, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_va_check_marks(&f, "f", &err), SW_ERR_FORMAT);
+    assert_non_null(strstr(err.text, "f: mark 2 of dimension 0 is 0.5"));
+    marks[2] = INFINITY;
+    assert_int_equal(sw_va_check_marks(&f, "f", &err), SW_ERR_FORMAT);
+    marks[2] = 1;
+    ASSERT_OK(sw_va_check_marks(&f, "f", &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_hold_their_elements_and_about_as_many_each),
+        cmocka_unit_test(answer_is_that_of_an_exhaustive_search),
+        cmocka_unit_test(few_vectors_are_read),
+        cmocka_unit_test(what_cannot_be_bounded_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
