@@ -84,7 +84,7 @@ wrong "unknown option '-x'" run --json -vx "$tiny"
 wrong 'unexpected argument' run "$tiny" "$tiny"
 wrong 'must not be empty' run --out= "$tiny"
 # Verbs that are not implemented are unknown.
-for verb in search train; do
+for verb in index train; do
     wrong "unknown verb '$verb'" "$verb"
 done
 

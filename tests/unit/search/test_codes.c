@@ -1,11 +1,11 @@
 /* ctest-labels: threads
  * Binary codes: packing, the loop for every instruction set that this processor has, scans, the
  * search within a radius, multi-index hashing, and codes of vectors. */
-#include "search_support.h"
 #include "base/os.h"
 #include "search/encoder.h"
 #include "search/hamming.h"
 #include "search/multi_index.h"
+#include "search_support.h"
 
 static int bits_of(const uint64_t *code, int i)
 {
@@ -63,8 +63,11 @@ static void check_finds_bits_beyond_the_last(void **state)
 /* Every code below the limit, and no other, whatever the place in a vector. */
 static void check_loop(sw_hamming_next *next, const char *name)
 {
-    for (int words = 1; words <= 19; words++) {
-        const struct sw_codes c = random_codes(5, 203, 64 * words, 0);
+    static const int all_words[] = {1, 2, 3, 4, 5, 7, 8, 9, 17};
+
+    for (int w = 0; w < 9; w++) {
+        const int words = all_words[w];
+        const struct sw_codes c = random_codes(5, 131, 64 * words, 0);
         const int limits[] = {0, 30 * words, 32 * words, c.bits + 1};
 
         for (int l = 0; l < 4; l++)
@@ -188,8 +191,7 @@ static void hashing_compares_few_codes_of_clusters(void **state)
     /* Tables from a file are checked before they are trusted. */
     rows[3] = COUNT;
     assert_int_equal(sw_multi_index_check(&x, "f", &err), SW_ERR_FORMAT);
-    assert_string_equal(err.text,
-                        "f: the table of substring 0 does not list 20000 rows in order");
+    assert_string_equal(err.text, "f: the table of substring 0 does not list 20000 rows in order");
     rows[3] = 0;
     begin[1] = COUNT + 1;
     assert_int_equal(sw_multi_index_check(&x, "f", &err), SW_ERR_FORMAT);
@@ -237,7 +239,8 @@ static void codes_of_vectors_keep_angles(void **state)
     ASSERT_OK(sw_encoder_encode(&e, &v, 3, two[0], &err));
     assert_memory_equal(one, two, sizeof one);
 
-    /* P(bit differs) = angle / pi; the deviation of 512 bits is 2.2 %, and this is five times it. */
+    /* P(bit differs) = angle / pi; the deviation of 512 bits is 2.2 %, and this is five times it.
+     */
     for (int64_t i = 1; i < ROWS; i++) {
         float a[DIMS], b[DIMS];
         for (int d = 0; d < DIMS; d++) {

@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * Exact search: the blocked search is a ranking of all rows in double, for every metric, shape of
  * data, k and number of threads. Distances and the bounded heap by hand. */
-#include "search_support.h"
 #include "search/parallel.h"
+#include "search_support.h"
 
 enum { DIMS = 19 };
 
@@ -128,8 +128,8 @@ static void bad_arguments_are_refused(void **state)
     struct sw_err err;
 
     assert_int_equal(sw_exact_search(&two, 0, &other, 1, 1, out, &err), SW_ERR_INVALID);
-    assert_string_equal(
-        err.text, "the queries have 3 dimensions, expected 2 as those that are searched");
+    assert_string_equal(err.text,
+                        "the queries have 3 dimensions, expected 2 as those that are searched");
     assert_int_equal(sw_exact_search(&two, 0, &two, 3, 1, out, &err), SW_ERR_INVALID);
     assert_string_equal(err.text, "k = 3 neighbors, expected 1 to 2");
     assert_int_equal(sw_exact_search(&two, 0, &two, 0, 1, out, &err), SW_ERR_INVALID);

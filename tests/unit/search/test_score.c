@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * Average precision by hand (thesis, Equation 5.12), precision at recall, recall, and their means
  * over queries and classes. */
-#include "search_support.h"
 #include "search/score.h"
+#include "search_support.h"
 
 static void average_precision_is_that_of_the_equation(void **state)
 {

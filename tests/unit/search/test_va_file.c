@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * The VA-file: its answer is that of an exhaustive search for every shape of data, and its cells
  * hold what they stand for. */
-#include "search_support.h"
 #include "search/va_file.h"
+#include "search_support.h"
 
 struct built {
     struct sw_va_file file;

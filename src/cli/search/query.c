@@ -1,0 +1,164 @@
+/* singa-ws search query: finds the nearest neighbors of vectors or codes in an index. */
+#include "base/json.h"
+#include "base/os.h"
+#include "cli/search/ask.h"
+#include "cli/search/verb.h"
+#include "tensor/npy.h"
+
+static const char verb[] = "search query";
+
+enum { USUAL_NEIGHBORS = 10 };
+
+struct options {
+    struct sw_cli_common common;
+    const char *vectors, *ids;
+    int64_t k, candidates, threads;
+};
+
+static const struct sw_cli_option rows[] = {
+    SW_CLI_TEXT_OPTION(struct options, vectors, "vectors", "Q.npy",
+                       "queries: vectors, or codes for an index of codes"),
+    {.name = "neighbors",
+     .arg = "N",
+     .help = "number of neighbors; default: 10",
+     .type = SW_CLI_INT,
+     .offset = offsetof(struct options, k),
+     .min = 1,
+     .letter = 'k'},
+    SW_CLI_INT_OPTION(struct options, candidates, "candidates", "N", 1,
+                      "order the N nearest codes by the distances of their vectors"),
+    SW_CLI_TEXT_OPTION(struct options, ids, "ids", "I.npy",
+                       "also write the rows that were found, int32 [queries, neighbors]"),
+    SW_SEARCH_THREADS_OPTION(struct options),
+    {0},
+};
+
+static void json_labels(struct sw_json_writer *w, const struct sw_row_labels *l, int64_t row)
+{
+    sw_json_open_array(w, "labels");
+    for (int c = 0; c < l->classes; c++)
+        if (sw_row_has_label(l, row, c))
+            sw_json_int(w, NULL, c);
+    sw_json_close_array(w);
+}
+
+static void print_json(struct sw_bytes *out, const struct sw_search_ask *s)
+{
+    struct sw_json_writer w;
+
+    sw_cli_json_begin(&w, out);
+    sw_json_string(&w, "kind", s->index.kind->name);
+    sw_json_string(&w, "distance", sw_search_ask_unit(s));
+    sw_json_int(&w, "rows", s->index.count);
+    sw_json_int(&w, "queries", s->count);
+    sw_json_real(&w, "read_share", (double)s->read / ((double)s->count * (double)s->index.count));
+    sw_json_real(&w, "seconds", s->seconds);
+    sw_json_open_array(&w, "neighbors");
+
+    for (int64_t q = 0; q < s->count; q++) {
+        sw_json_open_array(&w, NULL);
+        for (int64_t i = 0; i < s->k; i++) {
+            const struct sw_neighbor n = s->found[q * s->k + i];
+
+            sw_json_open_object(&w, NULL);
+            sw_json_int(&w, "id", n.id);
+            sw_json_real(&w, "distance", sw_search_ask_shown(s, n));
+            if (s->index.has_labels)
+                json_labels(&w, &s->index.labels, n.id);
+            sw_json_close_object(&w);
+        }
+        sw_json_close_array(&w);
+    }
+
+    sw_json_close_array(&w);
+    sw_cli_json_end(&w);
+}
+
+static void text_labels(struct sw_bytes *out, const struct sw_row_labels *l, int64_t row)
+{
+    const char *before = "  ";
+
+    for (int c = 0; c < l->classes; c++)
+        if (sw_row_has_label(l, row, c)) {
+            sw_bytes_printf(out, "%s%d", before, c);
+            before = ",";
+        }
+}
+
+static void print_text(struct sw_bytes *out, const struct sw_search_ask *s)
+{
+    sw_bytes_printf(out, "%8s %10s %12s%s\n", "query", "id", sw_search_ask_unit(s),
+                    s->index.has_labels ? "  labels" : "");
+
+    for (int64_t i = 0; i < s->count * s->k; i++) {
+        sw_bytes_printf(out, "%8lld %10lld %12.6g", (long long)(i / s->k),
+                        (long long)s->found[i].id, sw_search_ask_shown(s, s->found[i]));
+        if (s->index.has_labels)
+            text_labels(out, &s->index.labels, s->found[i].id);
+        sw_bytes_add(out, "\n");
+    }
+}
+
+static int write_ids(const struct sw_search_ask *s, const char *path, struct sw_err *err)
+{
+    const int64_t shape[] = {s->count, s->k};
+    int32_t *ids = sw_calloc((size_t)s->count, (size_t)s->k * sizeof *ids);
+    if (!ids)
+        return sw_err_nomem(err, path, (size_t)s->count * (size_t)s->k * sizeof *ids);
+
+    for (int64_t i = 0; i < s->count * s->k; i++)
+        ids[i] = (int32_t)s->found[i].id;
+
+    int rc = sw_npy_write(path, SW_I32, 2, shape, ids, err);
+    sw_free(ids);
+    return rc;
+}
+
+static int run(void *options)
+{
+    const struct options *o = options;
+    const struct sw_search_ask_args args = {.index = o->common.args[0],
+                                            .queries = o->vectors,
+                                            .k = o->k,
+                                            .candidates = o->candidates,
+                                            .threads = o->threads};
+    struct sw_search_ask s;
+    struct sw_bytes out = {0};
+    struct sw_err err;
+
+    if (!o->vectors)
+        return sw_cli_usage(verb, "--vectors=Q.npy is missing");
+
+    int rc = sw_search_ask(&s, &args, &err);
+    if (rc == SW_OK && o->ids)
+        rc = write_ids(&s, o->ids, &err);
+    if (rc == SW_OK && o->common.json)
+        print_json(&out, &s);
+    else if (rc == SW_OK && !o->common.quiet)
+        print_text(&out, &s);
+
+    const int code = rc == SW_OK ? sw_cli_print(&out) : sw_cli_fail(rc, &err);
+    sw_search_ask_fini(&s);
+    sw_bytes_fini(&out);
+    return code;
+}
+
+static const struct options defaults = {.k = USUAL_NEIGHBORS};
+
+const struct sw_verb sw_search_query = {
+    .name = "query",
+    .help = "find nearest neighbors in an index",
+    .typed = verb,
+    .usage = "[OPTION]... --vectors=Q.npy INDEX",
+    .about =
+        "Finds the nearest rows of an index for each query: nearest first, equal ones by row.\n"
+        "Kinds exact and va give the exact answer, mih that of codes.\n\n" SW_SEARCH_ARRAYS_ABOUT,
+    .more = "Distances are euclidean, 1 - cosine, the dot product (largest first), or bits.",
+    .takes = SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .defaults = &defaults,
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "INDEX",
+    .run = run,
+};
