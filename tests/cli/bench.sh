@@ -66,3 +66,11 @@ if "$SW_SOURCE_DIR/bench/hosts" --trial >"$T/out" 2>"$T/err"; then
 else
     has err 'no MPI'
 fi
+
+# Searches: without FAISS what needs it is skipped, with a reason.
+if [ -x "$(dirname "$SW")/tests/search_times" ]; then
+    python3 "$SW_SOURCE_DIR/bench/search" scan flat --trial --repeats 1 --faiss /none --binary "$SW" >"$T/out" \
+        2>"$T/err" || fail 'a missing FAISS is no reason to fail'
+    has out '^scan, 64 bits, 1 thread +reading memory +GB/s +[0-9.]+ '
+    has out '^flat: skipped: none has no faiss'
+fi
