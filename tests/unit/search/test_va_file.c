@@ -94,6 +94,36 @@ static void answer_is_that_of_an_exhaustive_search(void **state)
             }
 }
 
+/* Rows with the same elements in other orders are equally far from a query whose elements are
+ * equal, but for the last bit. Below all of them, lower bounds are the distances but for rounding
+ * in float, above, upper bounds are; neither may decide. */
+static void bounds_allow_for_rounding(void **state)
+{
+    enum { COUNT = 312, DIMS = 13, K = 100 };
+    float rows[COUNT][DIMS], query[2][DIMS];
+    const struct sw_vectors base = {rows[0], COUNT, DIMS}, q = {query[0], 2, DIMS};
+    struct sw_neighbor found[2 * K], wanted[2 * K];
+
+    for (int row = 0; row < COUNT; row++)
+        for (int d = 0; d < DIMS; d++)
+            rows[row][d] = 1.1f + 0.37f * (float)((d * (1 + row % 12) + row / 12) % DIMS);
+    for (int d = 0; d < DIMS; d++) {
+        query[0][d] = 0.03f;
+        query[1][d] = 33.3f;
+    }
+
+    for (int bits = 1; bits <= 8; bits *= 2) {
+        struct built b = build(&base, SW_METRIC_EUCLIDEAN, bits);
+        int64_t read;
+        struct sw_err err;
+
+        rank_all(&base, SW_METRIC_EUCLIDEAN, &q, K, wanted);
+        ASSERT_OK(sw_va_search(&b.file, &base, &q, K, 1, found, &read, &err));
+        assert_same(found, wanted, 2 * K, "permuted elements");
+        release(&b);
+    }
+}
+
 static void few_vectors_are_read(void **state)
 {
     assert_true(compare(UNIFORM, SW_METRIC_EUCLIDEAN, 8, 5000, 8, 10, 1) < 0.01);
@@ -126,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_hold_their_elements_and_about_as_many_each),
         cmocka_unit_test(answer_is_that_of_an_exhaustive_search),
+        cmocka_unit_test(bounds_allow_for_rounding),
         cmocka_unit_test(few_vectors_are_read),
         cmocka_unit_test(what_cannot_be_bounded_is_refused),
     };
