@@ -280,18 +280,18 @@ int sw_index_search(const struct sw_index *x, const struct sw_search_set *q, int
 struct reorder {
     const struct sw_index *x;
     const struct sw_vectors *queries;
-    const struct sw_neighbor *found; /* [queries][candidates] */
-    int64_t candidates, k;
+    struct sw_candidates candidates;
+    int64_t k;
     struct sw_neighbor *out; /* [queries][k] */
 };
 
 static int reorder_query(void *user, int64_t task, int thread, struct sw_err *err)
 {
     const struct reorder *r = user;
-    const struct sw_neighbor *found = r->found + task * r->candidates;
+    const struct sw_neighbor *found = r->candidates.at + task * r->candidates.each;
     struct sw_nearest n = sw_nearest_in(r->out + task * r->k, r->k);
 
-    for (int64_t i = 0; i < r->candidates; i++)
+    for (int64_t i = 0; i < r->candidates.each; i++)
         sw_nearest_offer(&n,
                          sw_vector_distance(r->x->metric, sw_vector(r->queries, task),
                                             sw_vector(&r->x->vectors, found[i].id),
@@ -303,16 +303,16 @@ static int reorder_query(void *user, int64_t task, int thread, struct sw_err *er
 }
 
 int sw_index_reorder(const struct sw_index *x, const struct sw_vectors *queries,
-                     const struct sw_neighbor *found, int64_t candidates, int64_t k, int threads,
-                     struct sw_neighbor *out, struct sw_err *err)
+                     struct sw_candidates c, int64_t k, int threads, struct sw_neighbor *out,
+                     struct sw_err *err)
 {
-    struct reorder r = {x, queries, found, candidates, k, out};
+    struct reorder r = {x, queries, c, k, out};
 
     if (!x->has_vectors || !queries->count)
         return sw_err_set(err, SW_ERR_INVALID,
                           "codes have no vectors to be ordered by: build the index from vectors");
 
-    int rc = sw_search_check(candidates, x->vectors.dims, queries->dims, k, threads, err);
+    int rc = sw_search_check(c.each, x->vectors.dims, queries->dims, k, threads, err);
     if (rc == SW_OK)
         rc = sw_search_parallel(threads, queries->count, reorder_query, &r, err);
     return rc == SW_OK ? sw_index_file_check(&x->file, err) : rc;

@@ -80,12 +80,17 @@ void sw_index_close(struct sw_index *x); /* a zeroed struct is accepted */
  * changed). */
 int sw_index_search(const struct sw_index *x, const struct sw_search_set *q, int64_t k, int threads,
                     struct sw_neighbor *out, int64_t *read, struct sw_err *err) SW_MUST_CHECK;
-/* The k nearest of `candidates` neighbors of each query by the distances of their vectors, which
- * the index has: found [queries][candidates] as sw_index_search returned it, out [queries][k].
- * Errors: SW_ERR_INVALID, SW_ERR_CANCELLED, SW_ERR_NOMEM, SW_ERR_FORMAT (the file changed). */
+/* What sw_index_search found for some queries. */
+struct sw_candidates {
+    const struct sw_neighbor *at; /* [queries][each] */
+    int64_t each;
+};
+/* The k nearest candidates of each query by the distances of their vectors, which the index has:
+ * out [queries][k]. Errors: SW_ERR_INVALID, SW_ERR_CANCELLED, SW_ERR_NOMEM, SW_ERR_FORMAT (the file
+ * changed). */
 int sw_index_reorder(const struct sw_index *x, const struct sw_vectors *queries,
-                     const struct sw_neighbor *found, int64_t candidates, int64_t k, int threads,
-                     struct sw_neighbor *out, struct sw_err *err) SW_MUST_CHECK;
+                     struct sw_candidates c, int64_t k, int threads, struct sw_neighbor *out,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* The answer that recall is measured against: an exhaustive search of the vectors, or of the codes
  * of an index that has no vectors. Errors: as above. */
 int sw_index_truth(const struct sw_index *x, const struct sw_search_set *q, int64_t k, int threads,

@@ -98,14 +98,14 @@ static int bind_va(struct sw_index *x, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    x->va = (struct sw_va_file){x->count, dims, bits, x->metric, marks, cells};
+    x->va = (struct sw_va_file){x->vectors, bits, x->metric, marks, cells};
     return sw_va_check_marks(&x->va, x->file.path, err);
 }
 
 static int search_va(const struct sw_index *x, const struct sw_search_set *q, int64_t k,
                      int threads, struct sw_neighbor *out, int64_t *read, struct sw_err *err)
 {
-    return sw_va_search(&x->va, &x->vectors, &q->vectors, k, threads, out, read, err);
+    return sw_va_search(&x->va, &q->vectors, k, threads, out, read, err);
 }
 
 static const struct sw_index_kind va_kind = {
@@ -286,14 +286,14 @@ static int bind_mih(struct sw_index *x, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    x->multi = (struct sw_multi_index){x->count, x->codes.bits, (int)parts, begins, rows};
+    x->multi = (struct sw_multi_index){x->codes, (int)parts, begins, rows};
     return sw_multi_index_check(&x->multi, x->file.path, err);
 }
 
 static int search_mih(const struct sw_index *x, const struct sw_search_set *q, int64_t k,
                       int threads, struct sw_neighbor *out, int64_t *read, struct sw_err *err)
 {
-    return sw_multi_index_search(&x->multi, &x->codes, &q->codes, k, threads, out, read, err);
+    return sw_multi_index_search(&x->multi, &q->codes, k, threads, out, read, err);
 }
 
 static const struct sw_index_kind mih_kind = {

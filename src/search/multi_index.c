@@ -61,9 +61,9 @@ size_t sw_multi_index_begins(int bits, int parts)
 
 static struct part part_of(const struct sw_multi_index *x, int p, const uint32_t *begin)
 {
-    const int bit = first_bit(x->bits, x->parts, p);
-    return (struct part){bit, first_bit(x->bits, x->parts, p + 1) - bit, begin,
-                         x->rows + (int64_t)p * x->count};
+    const int bit = first_bit(x->codes.bits, x->parts, p);
+    return (struct part){bit, first_bit(x->codes.bits, x->parts, p + 1) - bit, begin,
+                         x->rows + (int64_t)p * x->codes.count};
 }
 
 static const uint32_t *next_begin(const struct part *p)
@@ -101,16 +101,16 @@ int sw_multi_index_check(const struct sw_multi_index *x, const char *what, struc
     for (int p = 0; p < x->parts; p++) {
         const struct part part = part_of(x, p, begin);
         const size_t values = (size_t)1 << part.bits;
-        bool good = begin[0] == 0 && begin[values] == (uint64_t)x->count;
+        bool good = begin[0] == 0 && begin[values] == (uint64_t)x->codes.count;
 
         for (size_t v = 0; good && v < values; v++)
             good = begin[v] <= begin[v + 1];
-        for (int64_t i = 0; good && i < x->count; i++)
-            good = part.rows[i] < (uint64_t)x->count;
+        for (int64_t i = 0; good && i < x->codes.count; i++)
+            good = part.rows[i] < (uint64_t)x->codes.count;
         if (!good)
             return sw_err_set(err, SW_ERR_FORMAT,
                               "%s: the table of substring %d does not list %lld rows in order",
-                              what, p, (long long)x->count);
+                              what, p, (long long)x->codes.count);
 
         begin = next_begin(&part);
     }
@@ -130,7 +130,7 @@ struct scratch {
 
 struct search {
     const struct sw_multi_index *x;
-    const struct sw_codes *codes, *queries;
+    const struct sw_codes *queries;
     struct part *parts; /* [x->parts] */
     sw_hamming_next *next;
     int64_t k;
@@ -143,7 +143,7 @@ struct search {
 static void look_up(const struct search *s, const struct part *p, uint32_t value,
                     const uint64_t *query, struct scratch *w, struct sw_nearest *n)
 {
-    const int64_t count = s->codes->count;
+    const int64_t count = s->x->codes.count;
     const uint32_t end = p->begin[value + 1];
 
     for (uint32_t i = p->begin[value]; i < end && i < count; i++) {
@@ -158,7 +158,8 @@ static void look_up(const struct search *s, const struct part *p, uint32_t value
 
         *seen |= bit;
         w->touched[w->touched_count++] = row;
-        sw_nearest_offer(n, hamming_words(sw_code(s->codes, row), query, s->codes->words), row);
+        sw_nearest_offer(n, hamming_words(sw_code(&s->x->codes, row), query, s->x->codes.words),
+                         row);
     }
 }
 
@@ -196,7 +197,7 @@ static int64_t ring_size(int bits, int radius, int64_t most)
 static void scan(const struct search *s, const uint64_t *query, struct scratch *w,
                  struct sw_nearest *n)
 {
-    const struct sw_codes *c = s->codes;
+    const struct sw_codes *c = &s->x->codes;
     int distance;
 
     n->count = 0;
@@ -217,9 +218,9 @@ static bool search_tables(const struct search *s, const uint64_t *query, struct 
                           struct sw_nearest *n)
 {
     const int parts = s->x->parts;
-    int64_t budget = s->codes->count; /* of look-ups and comparisons: a scan costs as many */
+    int64_t budget = s->x->codes.count; /* of look-ups and comparisons: a scan costs as many */
 
-    for (int covered = 0; covered <= s->codes->bits; covered++) {
+    for (int covered = 0; covered <= s->x->codes.bits; covered++) {
         const struct part *p = &s->parts[covered % parts];
         const int radius = covered / parts;
 
@@ -259,7 +260,7 @@ static int run_task(void *user, int64_t task, int thread, struct sw_err *err)
 
 static int open_search(struct search *s, int threads, struct sw_err *err)
 {
-    const size_t count = (size_t)s->x->count;
+    const size_t count = (size_t)s->x->codes.count;
     const uint32_t *begin = s->x->begin;
 
     s->scratch = sw_calloc((size_t)threads, sizeof *s->scratch);
@@ -293,15 +294,13 @@ static void close_search(struct search *s, int threads)
     sw_free(s->parts);
 }
 
-int sw_multi_index_search(const struct sw_multi_index *x, const struct sw_codes *c,
-                          const struct sw_codes *queries, int64_t k, int threads,
-                          struct sw_neighbor *out, int64_t *read, struct sw_err *err)
+int sw_multi_index_search(const struct sw_multi_index *x, const struct sw_codes *queries, int64_t k,
+                          int threads, struct sw_neighbor *out, int64_t *read, struct sw_err *err)
 {
-    struct search s = {
-        .x = x, .codes = c, .queries = queries, .next = sw_hamming_best(), .k = k, .out = out};
+    struct search s = {.x = x, .queries = queries, .next = sw_hamming_best(), .k = k, .out = out};
     int64_t total = 0;
 
-    int rc = sw_search_check(c->count, c->bits, queries->bits, k, threads, err);
+    int rc = sw_search_check(x->codes.count, x->codes.bits, queries->bits, k, threads, err);
     if (rc != SW_OK)
         return rc;
 

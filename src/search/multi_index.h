@@ -13,8 +13,8 @@
 enum { SW_MULTI_INDEX_MOST_BITS = 20 }; /* of a substring, whose table has an entry per value */
 
 struct sw_multi_index {
-    int64_t count;
-    int bits, parts;       /* part p has the bits from p * bits / parts to the next part */
+    struct sw_codes codes; /* that are indexed */
+    int parts;             /* part p has the bits from p * bits / parts to the next part */
     const uint32_t *begin; /* [sw_multi_index_begins]: for each part, where each value's rows begin
                               among the part's; one more entry ends the last */
     const uint32_t *rows;  /* [parts][count]: rows ordered by value, then by row */
@@ -34,8 +34,8 @@ void sw_multi_index_build(const struct sw_codes *c, int parts, uint32_t *begin, 
 int sw_multi_index_check(const struct sw_multi_index *x, const char *what,
                          struct sw_err *err) SW_MUST_CHECK;
 
-/* As sw_codes_search; c holds the codes that were indexed. *read becomes the number of codes that
- * were compared, summed over all queries. */
-int sw_multi_index_search(const struct sw_multi_index *x, const struct sw_codes *c,
-                          const struct sw_codes *queries, int64_t k, int threads,
-                          struct sw_neighbor *out, int64_t *read, struct sw_err *err) SW_MUST_CHECK;
+/* As sw_codes_search of its codes. *read becomes the number of codes that were compared, summed
+ * over all queries. */
+int sw_multi_index_search(const struct sw_multi_index *x, const struct sw_codes *queries, int64_t k,
+                          int threads, struct sw_neighbor *out, int64_t *read,
+                          struct sw_err *err) SW_MUST_CHECK;

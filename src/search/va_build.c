@@ -152,7 +152,7 @@ int sw_va_check_marks(const struct sw_va_file *f, const char *what, struct sw_er
 {
     const int intervals = sw_va_intervals(f->bits);
 
-    for (int d = 0; d < f->dims; d++) {
+    for (int d = 0; d < f->vectors.dims; d++) {
         const float *marks = f->marks + (int64_t)d * (intervals + 1);
 
         for (int c = 0; c <= intervals; c++)

@@ -16,8 +16,8 @@
 enum { SW_VA_MOST_BITS = 8 };
 
 struct sw_va_file {
-    int64_t count;
-    int dims, bits; /* bits of a dimension: 1, 2, 4 or 8 */
+    struct sw_vectors vectors; /* that it approximates */
+    int bits;                  /* of a dimension: 1, 2, 4 or 8 */
     enum sw_metric metric;
     const float *marks; /* [dims][2^bits + 1], ascending: interval c is marks[c] to marks[c + 1] */
     const uint8_t *cells; /* [count][sw_va_row_bytes]; dimension 0 in the lowest bits */
@@ -39,8 +39,8 @@ int sw_va_build(const struct sw_vectors *v, enum sw_metric m, int bits, int thre
 int sw_va_check_marks(const struct sw_va_file *f, const char *what,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* As sw_exact_search; base holds the vectors that the file approximates. *read becomes the number
- * of vectors that were read, summed over all queries. */
-int sw_va_search(const struct sw_va_file *f, const struct sw_vectors *base,
-                 const struct sw_vectors *queries, int64_t k, int threads, struct sw_neighbor *out,
-                 int64_t *read, struct sw_err *err) SW_MUST_CHECK;
+/* As sw_exact_search of its vectors. *read becomes the number of vectors that were read, summed
+ * over all queries. */
+int sw_va_search(const struct sw_va_file *f, const struct sw_vectors *queries, int64_t k,
+                 int threads, struct sw_neighbor *out, int64_t *read,
+                 struct sw_err *err) SW_MUST_CHECK;

@@ -25,7 +25,7 @@ struct scratch {
 
 struct search {
     const struct sw_va_file *f;
-    const struct sw_vectors *base, *queries;
+    const struct sw_vectors *queries;
     int64_t k;
     struct sw_neighbor *out;
     struct scratch *scratch; /* [threads] */
@@ -52,7 +52,7 @@ static void fill_byte(const struct search *s, const float *query, double scale, 
 {
     const struct sw_va_file *f = s->f;
     const int bits = f->bits, intervals = sw_va_intervals(bits), first = (int)byte * 8 / bits;
-    const int dims = f->dims - first < 8 / bits ? f->dims - first : 8 / bits;
+    const int dims = f->vectors.dims - first < 8 / bits ? f->vectors.dims - first : 8 / bits;
     double lower[VALUES], upper[VALUES]; /* [dims][intervals] */
 
     for (int d = 0; d < dims; d++)
@@ -77,7 +77,7 @@ static void fill_byte(const struct search *s, const float *query, double scale, 
 
 static void fill_tables(const struct search *s, const float *query, struct scratch *w)
 {
-    const double scale = sw_va_scale(s->f->metric, query, s->f->dims);
+    const double scale = sw_va_scale(s->f->metric, query, s->f->vectors.dims);
 
     for (int64_t byte = 0; byte < (int64_t)s->row_bytes; byte++)
         fill_byte(s, query, scale, byte, w);
@@ -112,7 +112,7 @@ static double lower_of(const struct search *s, double squared)
 {
     squared *= 1 - slack_of(s->row_bytes);
     if (s->f->metric != SW_METRIC_COSINE)
-        return squared - s->f->dims * 0x1p-140;
+        return squared - s->f->vectors.dims * 0x1p-140;
 
     const double moved = sqrt(squared > 0 ? squared : 0) - 0x1p-23;
     return (moved > 0 ? moved * moved / 2 : 0) - 1e-12;
@@ -122,7 +122,7 @@ static double upper_of(const struct search *s, double squared)
 {
     squared *= 1 + slack_of(s->row_bytes);
     if (s->f->metric != SW_METRIC_COSINE)
-        return squared + s->f->dims * 0x1p-140;
+        return squared + s->f->vectors.dims * 0x1p-140;
 
     const double moved = sqrt(squared) + 0x1p-23;
     return moved * moved / 2 + 1e-12;
@@ -134,7 +134,7 @@ static double sum_limit(const struct search *s, double limit)
     if (!isfinite(limit))
         return INFINITY;
 
-    double squared = limit + s->f->dims * 0x1p-140;
+    double squared = limit + s->f->vectors.dims * 0x1p-140;
     if (s->f->metric == SW_METRIC_COSINE) {
         const double root = sqrt(2 * (limit > 0 ? limit : 0) + 4e-12) + 0x1p-22;
         squared = root * root;
@@ -163,7 +163,7 @@ static int scan(const struct search *s, struct scratch *w, double *limit, struct
 
     w->candidate_count = 0;
 
-    for (int64_t row = 0; row < s->f->count; row++) {
+    for (int64_t row = 0; row < s->f->vectors.count; row++) {
         const uint8_t *cells = s->f->cells + (size_t)row * s->row_bytes;
         const double low = sum_table(w->lower, cells, s->row_bytes);
 
@@ -200,9 +200,10 @@ static int refine(const struct search *s, const float *query, double limit, stru
     for (int64_t i = 0; i < kept && w->candidates[i].distance <= sw_nearest_limit(&nearest); i++) {
         const int64_t row = w->candidates[i].id;
 
-        sw_nearest_offer(
-            &nearest,
-            sw_vector_distance(s->f->metric, query, sw_vector(s->base, row), s->base->dims), row);
+        sw_nearest_offer(&nearest,
+                         sw_vector_distance(s->f->metric, query, sw_vector(&s->f->vectors, row),
+                                            s->f->vectors.dims),
+                         row);
         w->read++;
     }
 
@@ -258,19 +259,17 @@ static void close_threads(struct search *s, int threads)
     sw_free(s->scratch);
 }
 
-int sw_va_search(const struct sw_va_file *f, const struct sw_vectors *base,
-                 const struct sw_vectors *queries, int64_t k, int threads, struct sw_neighbor *out,
-                 int64_t *read, struct sw_err *err)
+int sw_va_search(const struct sw_va_file *f, const struct sw_vectors *queries, int64_t k,
+                 int threads, struct sw_neighbor *out, int64_t *read, struct sw_err *err)
 {
     struct search s = {.f = f,
-                       .base = base,
                        .queries = queries,
                        .k = k,
                        .out = out,
-                       .row_bytes = sw_va_row_bytes(f->dims, f->bits)};
+                       .row_bytes = sw_va_row_bytes(f->vectors.dims, f->bits)};
     int64_t total = 0;
 
-    int rc = sw_search_check(f->count, f->dims, queries->dims, k, threads, err);
+    int rc = sw_search_check(f->vectors.count, f->vectors.dims, queries->dims, k, threads, err);
     if (rc != SW_OK)
         return rc;
 

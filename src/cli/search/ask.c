@@ -19,9 +19,10 @@ static int search(struct sw_search_ask *s, int64_t candidates, struct sw_err *er
         return rc;
 
     s->found = sw_calloc((size_t)s->count, (size_t)s->k * sizeof *found);
-    rc = s->found ? sw_index_reorder(&s->index, &s->queries.set.vectors, found, k, s->k, s->threads,
-                                     s->found, err)
-                  : sw_err_nomem(err, "the neighbors", 0);
+    rc = s->found
+             ? sw_index_reorder(&s->index, &s->queries.set.vectors,
+                                (struct sw_candidates){found, k}, s->k, s->threads, s->found, err)
+             : sw_err_nomem(err, "the neighbors", 0);
     sw_free(found);
     return rc;
 }

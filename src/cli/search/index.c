@@ -41,7 +41,7 @@ static void print_text(struct sw_bytes *out, const struct sw_index *x, const str
                         sw_metric_name(x->metric));
     if (x->kind->holds_codes)
         sw_bytes_printf(out, "codes        %d bits\n", x->codes.bits);
-    if (x->va.count)
+    if (x->va.bits)
         sw_bytes_printf(out, "cells        %d bits of a dimension\n", x->va.bits);
     if (x->multi.parts)
         sw_bytes_printf(out, "substrings   %d\n", x->multi.parts);

@@ -119,13 +119,13 @@ static void compare(int64_t count, int bits, int centers, int64_t k, int threads
         const int parts = sw_multi_index_parts(count, bits);
         uint32_t *begin = calloc(sw_multi_index_begins(bits, parts), sizeof *begin);
         uint32_t *rows = calloc((size_t)parts * (size_t)count, sizeof *rows);
-        const struct sw_multi_index x = {count, bits, parts, begin, rows};
+        const struct sw_multi_index x = {c, parts, begin, rows};
         int64_t read = -1;
 
         assert_true(begin && rows && sw_multi_index_fits(bits, parts));
         sw_multi_index_build(&c, parts, begin, rows);
         ASSERT_OK(sw_multi_index_check(&x, "tables", &err));
-        ASSERT_OK(sw_multi_index_search(&x, &c, &q, k, threads, found, &read, &err));
+        ASSERT_OK(sw_multi_index_search(&x, &q, k, threads, found, &read, &err));
         assert_true(read >= QUERIES * k);
         free(begin);
         free(rows);
@@ -175,7 +175,7 @@ static void hashing_compares_few_codes_of_clusters(void **state)
     const int parts = sw_multi_index_parts(COUNT, BITS);
     uint32_t *begin = calloc(sw_multi_index_begins(BITS, parts), sizeof *begin);
     uint32_t *rows = calloc((size_t)parts * COUNT, sizeof *rows);
-    const struct sw_multi_index x = {COUNT, BITS, parts, begin, rows};
+    const struct sw_multi_index x = {c, parts, begin, rows};
     struct sw_neighbor found[QUERIES * K], wanted[QUERIES * K];
     int64_t read = 0;
     struct sw_err err;
@@ -184,7 +184,7 @@ static void hashing_compares_few_codes_of_clusters(void **state)
     assert_int_equal(parts, 5); /* of about log2(20000) = 14.3 bits */
     sw_multi_index_build(&c, parts, begin, rows);
     ASSERT_OK(sw_codes_search(&c, &q, K, 1, wanted, &err));
-    ASSERT_OK(sw_multi_index_search(&x, &c, &q, K, 1, found, &read, &err));
+    ASSERT_OK(sw_multi_index_search(&x, &q, K, 1, found, &read, &err));
     assert_same(found, wanted, QUERIES * K, "hashing");
     assert_true(read < (int64_t)QUERIES * COUNT / 10);
 

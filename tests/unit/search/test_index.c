@@ -115,7 +115,8 @@ static void every_kind_answers_from_its_file(void **state)
 
         /* All rows as candidates, ordered by their vectors, are the truth. */
         ASSERT_OK(sw_index_search(&x, &q, ROWS, 2, all, &read, &err));
-        ASSERT_OK(sw_index_reorder(&x, &queries, all, ROWS, K, 2, reordered, &err));
+        ASSERT_OK(sw_index_reorder(&x, &queries, (struct sw_candidates){all, ROWS}, K, 2, reordered,
+                                   &err));
         assert_same(reordered, truth, QUERIES * K, "reordered");
         sw_index_close(&x);
     }
@@ -148,8 +149,9 @@ static void hashing_answers_as_codes_do(void **state)
         assert_string_equal(err.text,
                             "the queries are vectors of 5 floats, expected codes of 50 bits");
         assert_int_equal(sw_index_truth(&x, &v, K, 1, truth, &err), SW_ERR_INVALID);
-        assert_int_equal(sw_index_reorder(&x, &queries, truth, K, K, 1, truth, &err),
-                         SW_ERR_INVALID);
+        assert_int_equal(
+            sw_index_reorder(&x, &queries, (struct sw_candidates){truth, K}, K, 1, truth, &err),
+            SW_ERR_INVALID);
         sw_index_close(&x);
     }
     assert_same(found[1], found[0], QUERIES * K, "hashing");

@@ -19,7 +19,7 @@ static struct built build(const struct sw_vectors *v, enum sw_metric m, int bits
     assert_non_null(b.marks);
     assert_non_null(b.cells);
     ASSERT_OK(sw_va_build(v, m, bits, 2, b.marks, b.cells, &err));
-    b.file = (struct sw_va_file){v->count, v->dims, bits, m, b.marks, b.cells};
+    b.file = (struct sw_va_file){*v, bits, m, b.marks, b.cells};
     ASSERT_OK(sw_va_check_marks(&b.file, "marks", &err));
     return b;
 }
@@ -70,7 +70,7 @@ static double compare(enum shape shape, enum sw_metric m, int bits, int64_t coun
     snprintf(what, sizeof what, "shape %d, %s, %d bits, %d dimensions, k = %d", shape,
              sw_metric_name(m), bits, dims, (int)k);
     rank_all(&base, m, &q, k, wanted);
-    ASSERT_OK(sw_va_search(&b.file, &base, &q, k, threads, found, &read, &err));
+    ASSERT_OK(sw_va_search(&b.file, &q, k, threads, found, &read, &err));
     assert_same(found, wanted, QUERIES * k, what);
     assert_in_range(read, QUERIES * k, QUERIES * count);
 
@@ -118,7 +118,7 @@ static void bounds_allow_for_rounding(void **state)
         struct sw_err err;
 
         rank_all(&base, SW_METRIC_EUCLIDEAN, &q, K, wanted);
-        ASSERT_OK(sw_va_search(&b.file, &base, &q, K, 1, found, &read, &err));
+        ASSERT_OK(sw_va_search(&b.file, &q, K, 1, found, &read, &err));
         assert_same(found, wanted, 2 * K, "permuted elements");
         release(&b);
     }
@@ -137,7 +137,7 @@ static void what_cannot_be_bounded_is_refused(void **state)
 {
     float marks[] = {0, 1, 0.5f};
     const uint8_t cells[1] = {0};
-    struct sw_va_file f = {1, 1, 1, SW_METRIC_EUCLIDEAN, marks, cells};
+    struct sw_va_file f = {{marks, 1, 1}, 1, SW_METRIC_EUCLIDEAN, marks, cells};
     struct sw_err err;
 
     assert_int_equal(sw_va_check(3, SW_METRIC_EUCLIDEAN, &err), SW_ERR_INVALID);
