@@ -73,7 +73,7 @@ def scan(bench):
     return rows
 
 
-def beside_faiss(bench, title, faiss_index, kind, columns, rows, queries, k):
+def beside_faiss(bench, title, faiss_index, kind, columns, rows, queries=1000, k=10):
     folder = bench.path("data-%s-%d" % (kind, columns))
     rows, queries = small(bench, rows, 1000), small(bench, queries, 10)
     peer(bench, "random", "codes" if kind == "codes" else "mixture", rows, columns, queries, folder)
@@ -91,8 +91,9 @@ def beside_faiss(bench, title, faiss_index, kind, columns, rows, queries, k):
 
 def flat(bench):
     return [row for columns in (32, 128)
-            for row in beside_faiss(bench, "exact, %d dimensions" % columns, "flat", "exact",
-                                    columns, 100000, 1000, 10)]
+            for kind in ("exact", "va")
+            for row in beside_faiss(bench, "%s, %d dimensions" % (kind, columns), "flat", kind,
+                                    columns, 100000)]
 
 
 def binary(bench):
@@ -100,7 +101,7 @@ def binary(bench):
     # the last distance.
     return [row for columns in (8, 32)
             for row in beside_faiss(bench, "codes, %d bits" % (8 * columns), "binary", "codes",
-                                    columns, 1000000, 1000, 10)]
+                                    columns, 1000000)]
 
 
 # ---- VA-file ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ enum sw_index_section {
     SW_INDEX_LABELS,      /* i32 [count] */
     SW_INDEX_LABEL_SETS,  /* u64 [count][sw_label_words(classes)] */
     SW_INDEX_MARKS,       /* f32 [dims][2^bits + 1] (va_file.h) */
-    SW_INDEX_CELLS,       /* u8 [count][sw_va_row_bytes] */
+    SW_INDEX_CELLS,       /* u8 [sw_va_cells] */
     SW_INDEX_CODES,       /* u64 [count][sw_code_words(bits)] */
     SW_INDEX_CENTER,      /* f32 [dims] (encoder.h) */
     SW_INDEX_PLANES,      /* f32 [bits][dims] */

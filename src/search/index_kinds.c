@@ -64,8 +64,8 @@ static int build_va(struct sw_index_build *b, struct sw_err *err)
         sw_index_build_section(b, SW_INDEX_MARKS, sw_va_marks(v->dims, bits) * sizeof *marks, err);
     if (!marks)
         return SW_ERR_NOMEM;
-    uint8_t *cells = sw_index_build_section(
-        b, SW_INDEX_CELLS, (uint64_t)v->count * sw_va_row_bytes(v->dims, bits), err);
+    uint8_t *cells =
+        sw_index_build_section(b, SW_INDEX_CELLS, sw_va_cells(v->count, v->dims, bits), err);
     if (!cells)
         return SW_ERR_NOMEM;
 
@@ -93,8 +93,8 @@ static int bind_va(struct sw_index *x, struct sw_err *err)
 
     snprintf(of, sizeof of, "%lld approximations of %d dimensions with %d bits",
              (long long)x->count, dims, bits);
-    rc = sw_index_file_section(&x->file, SW_INDEX_CELLS,
-                               (uint64_t)x->count * sw_va_row_bytes(dims, bits), of, &cells, err);
+    rc = sw_index_file_section(&x->file, SW_INDEX_CELLS, sw_va_cells(x->count, dims, bits), of,
+                               &cells, err);
     if (rc != SW_OK)
         return rc;
 

@@ -3,8 +3,10 @@
  * search/va_file.h. */
 #include "base/os.h"
 #include "search/parallel.h"
+#include "search/va_filter.h"
 #include "search/va_private.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { SAMPLE = 65536, ROWS = 1024 };
 
@@ -16,6 +18,11 @@ size_t sw_va_marks(int dims, int bits)
 size_t sw_va_row_bytes(int dims, int bits)
 {
     return ((size_t)dims * (size_t)bits + 7) / 8;
+}
+
+size_t sw_va_cells(int64_t count, int dims, int bits)
+{
+    return sw_aligned((size_t)count, SW_VA_BLOCK) * sw_va_row_bytes(dims, bits);
 }
 
 int sw_va_check(int bits, enum sw_metric m, struct sw_err *err)
@@ -104,15 +111,17 @@ static int fill_cells(void *user, int64_t task, int thread, struct sw_err *err)
     const int64_t first = task * ROWS, end = first + ROWS;
 
     for (int64_t row = first; row < end && row < b->v->count; row++) {
-        uint8_t *cells = b->cells + (size_t)row * row_bytes;
+        const size_t in_block = (size_t)row % SW_VA_BLOCK;
+        uint8_t *block = b->cells + ((size_t)row - in_block) * row_bytes;
 
-        for (size_t i = 0; i < row_bytes; i++)
-            cells[i] = 0;
+        if (in_block == 0)
+            memset(block, 0, SW_VA_BLOCK * row_bytes);
         for (int d = 0; d < dims; d++) {
             const float *marks = b->marks + (int64_t)d * (intervals + 1);
             const unsigned cell = interval_of(marks, intervals, element(b, row, d));
 
-            cells[d * b->bits / 8] |= (uint8_t)(cell << (d * b->bits % 8));
+            block[(size_t)(d * b->bits / 8) * SW_VA_BLOCK + in_block] |=
+                (uint8_t)(cell << (d * b->bits % 8));
         }
     }
 

@@ -20,11 +20,14 @@ struct sw_va_file {
     int bits;                  /* of a dimension: 1, 2, 4 or 8 */
     enum sw_metric metric;
     const float *marks; /* [dims][2^bits + 1], ascending: interval c is marks[c] to marks[c + 1] */
-    const uint8_t *cells; /* [count][sw_va_row_bytes]; dimension 0 in the lowest bits */
+    const uint8_t
+        *cells; /* [count / 32, rounded up][row bytes][32]: byte i of the approximations of
+                   32 rows, dimension 0 in the lowest bits; zeros follow the last row */
 };
 
-size_t sw_va_marks(int dims, int bits);     /* number of floats in marks */
-size_t sw_va_row_bytes(int dims, int bits); /* bytes of an approximation */
+size_t sw_va_marks(int dims, int bits);                /* number of floats in marks */
+size_t sw_va_row_bytes(int dims, int bits);            /* bytes of an approximation */
+size_t sw_va_cells(int64_t count, int dims, int bits); /* bytes of all */
 /* Whether bits are possible for a metric: SW_ERR_INVALID names what is. */
 int sw_va_check(int bits, enum sw_metric m, struct sw_err *err) SW_MUST_CHECK;
 

@@ -1,15 +1,22 @@
 /* Searches a VA-file in two phases (VA-NOA). A query fills two tables: for each byte of an
  * approximation and each of its 256 values what the dimensions in that byte add to the squared
  * lower and upper bound, so a bound of a vector is a sum of table entries. Bounds are summed in
- * float and then moved outward by more than that can be off. The contract is in
+ * float and then moved outward by more than that can be off. As soon as there is a limit, a filter
+ * of small integers rules out most rows before their bounds are summed. The contract is in
  * search/va_file.h. */
 #include "base/os.h"
 #include "search/exact.h"
 #include "search/parallel.h"
+#include "search/va_filter.h"
 #include "search/va_private.h"
 #include <float.h>
 
-enum { VALUES = 256, FIRST_CANDIDATES = 256 };
+enum {
+    VALUES = 256,
+    FIRST_CANDIDATES = 256,
+    UNITS_OF_HALF = 16, /* what half a byte adds at the limit on average, in units of the filter */
+    MOST_UNITS = 60000,
+};
 
 /* A lower bound is cut here, so that sums of it stay finite; every bound that is cut is still a
  * lower bound. */
@@ -21,6 +28,11 @@ struct scratch {
     struct sw_neighbor *candidates; /* by lower bound */
     int64_t candidate_count, candidate_room;
     int64_t read;
+
+    double *halves;       /* [row_bytes][2][SW_VA_HALF]: what half a byte adds to the lower bound */
+    uint8_t *entries;     /* the same in units, rounded down */
+    double entries_limit; /* the sum that units_limit stands for */
+    unsigned units_limit;
 };
 
 struct search {
@@ -30,6 +42,7 @@ struct search {
     struct sw_neighbor *out;
     struct scratch *scratch; /* [threads] */
     size_t row_bytes;
+    sw_va_filter *filter; /* NULL: none, or intervals of more than half a byte */
 };
 
 /* ---- The tables -------------------------------------------------------------------------------
@@ -44,6 +57,19 @@ static void interval_bounds(double q, const float *marks, int c, double *lower, 
 
     *lower = near * near;
     *upper = far * far;
+}
+
+/* What the dimensions in half a byte add to the lower bound: lower [dims][intervals] of the byte.
+ */
+static void fill_half(const struct search *s, const double *lower, int dims, int half, double *out)
+{
+    const int bits = s->f->bits, intervals = sw_va_intervals(bits), first = half * 4 / bits;
+
+    for (int value = 0; value < SW_VA_HALF; value++) {
+        out[value] = 0;
+        for (int d = first; d < dims && d < first + 4 / bits; d++)
+            out[value] += lower[d * intervals + (value >> ((d - first) * bits) & (intervals - 1))];
+    }
 }
 
 /* What the dimensions in one byte add, for each of its values. */
@@ -73,6 +99,9 @@ static void fill_byte(const struct search *s, const float *query, double scale, 
         w->lower[byte * VALUES + value] = (float)(low < MOST_LOWER ? low : MOST_LOWER);
         w->upper[byte * VALUES + value] = (float)high;
     }
+
+    for (int half = 0; s->filter && half < 2; half++)
+        fill_half(s, lower, dims, half, w->halves + (byte * 2 + half) * SW_VA_HALF);
 }
 
 static void fill_tables(const struct search *s, const float *query, struct scratch *w)
@@ -81,23 +110,49 @@ static void fill_tables(const struct search *s, const float *query, struct scrat
 
     for (int64_t byte = 0; byte < (int64_t)s->row_bytes; byte++)
         fill_byte(s, query, scale, byte, w);
+    w->entries_limit = INFINITY;
+}
+
+/* Expresses the halves in units of which the limit has units_limit. Entries are rounded down: a sum
+ * of more units is above the limit. */
+static void fill_entries(const struct search *s, double limit, struct scratch *w)
+{
+    const size_t halves = 2 * s->row_bytes;
+
+    w->entries_limit = limit;
+    w->units_limit =
+        halves < MOST_UNITS / UNITS_OF_HALF ? (unsigned)halves * UNITS_OF_HALF : MOST_UNITS;
+
+    for (size_t i = 0; i < halves * SW_VA_HALF; i++) {
+        const double units = w->halves[i] / limit * w->units_limit;
+        w->entries[i] = (uint8_t)(units < SW_VA_MOST_ENTRY ? units : SW_VA_MOST_ENTRY);
+    }
 }
 
 /* ---- Bounds -----------------------------------------------------------------------------------
  */
 
-static double sum_table(const float *table, const uint8_t *cells, size_t bytes)
+/* The sum of table entries for one row of a block. */
+static double sum_row(const float *table, const uint8_t *block, int row, size_t bytes)
 {
     float sum[4] = {0};
-    size_t i = 0;
 
-    for (; i + 4 <= bytes; i += 4)
-        for (size_t k = 0; k < 4; k++)
-            sum[k] += table[(i + k) * VALUES + cells[i + k]];
-    for (; i < bytes; i++)
-        sum[0] += table[i * VALUES + cells[i]];
+    for (size_t i = 0; i < bytes; i++)
+        sum[i % 4] += table[i * VALUES + block[i * SW_VA_BLOCK + (size_t)row]];
 
     return (double)(sum[0] + sum[1]) + (double)(sum[2] + sum[3]);
+}
+
+/* The same for all rows of a block. */
+static void sum_rows(const float *table, const uint8_t *block, size_t bytes,
+                     float sums[SW_VA_BLOCK])
+{
+    for (int row = 0; row < SW_VA_BLOCK; row++)
+        sums[row] = 0;
+
+    for (size_t i = 0; i < bytes; i++)
+        for (size_t row = 0; row < SW_VA_BLOCK; row++)
+            sums[row] += table[i * VALUES + block[i * SW_VA_BLOCK + row]];
 }
 
 /* The relative error of a sum of n floats, each rounded once, and twice that. */
@@ -155,34 +210,79 @@ static int add_candidate(struct scratch *w, double lower, int64_t id, struct sw_
     return rc;
 }
 
+/* Where phase 1 is: the k smallest upper bounds so far, and the largest table sum of a row that can
+ * still be a candidate. */
+struct progress {
+    struct sw_nearest bounds;
+    double most;
+};
+
+/* Looks at a row whose lower bounds sum to `low`. */
+static int consider(const struct search *s, struct scratch *w, const uint8_t *block, int64_t row,
+                    double low, struct progress *p, struct sw_err *err)
+{
+    if (low > p->most)
+        return SW_OK;
+
+    int rc = add_candidate(w, lower_of(s, low), row, err);
+    if (rc != SW_OK)
+        return rc;
+
+    const double high =
+        upper_of(s, sum_row(w->upper, block, (int)(row % SW_VA_BLOCK), s->row_bytes));
+    if (high < sw_nearest_limit(&p->bounds)) {
+        sw_nearest_offer(&p->bounds, high, row);
+        p->most = sum_limit(s, sw_nearest_limit(&p->bounds));
+    }
+
+    return SW_OK;
+}
+
+static int scan_block(const struct search *s, struct scratch *w, int64_t first, struct progress *p,
+                      struct sw_err *err)
+{
+    const uint8_t *block = s->f->cells + (size_t)first * s->row_bytes;
+    const int64_t left = s->f->vectors.count - first;
+    const int rows = left < SW_VA_BLOCK ? (int)left : SW_VA_BLOCK;
+    const bool filtered = s->filter && isfinite(p->most);
+    float sums[SW_VA_BLOCK];
+    uint32_t mask = ~(uint32_t)0;
+    int rc = SW_OK;
+
+    if (filtered) {
+        if (p->most < 0.9 * w->entries_limit)
+            fill_entries(s, p->most, w);
+        mask = s->filter(block, w->entries, s->row_bytes, w->units_limit);
+    } else {
+        sum_rows(w->lower, block, s->row_bytes, sums);
+    }
+
+    if (rows < SW_VA_BLOCK)
+        mask &= ((uint32_t)1 << rows) - 1;
+
+    for (; rc == SW_OK && mask; mask &= mask - 1) {
+        const int row = __builtin_ctz(mask);
+        const double low =
+            filtered ? sum_row(w->lower, block, row, s->row_bytes) : (double)sums[row];
+
+        rc = consider(s, w, block, first + row, low, p, err);
+    }
+
+    return rc;
+}
+
 /* Phase 1: scans the approximations. */
 static int scan(const struct search *s, struct scratch *w, double *limit, struct sw_err *err)
 {
-    struct sw_nearest bounds = sw_nearest_in(w->bounds, s->k);
-    double most = INFINITY;
+    struct progress p = {sw_nearest_in(w->bounds, s->k), INFINITY};
+    int rc = SW_OK;
 
     w->candidate_count = 0;
+    for (int64_t row = 0; rc == SW_OK && row < s->f->vectors.count; row += SW_VA_BLOCK)
+        rc = scan_block(s, w, row, &p, err);
 
-    for (int64_t row = 0; row < s->f->vectors.count; row++) {
-        const uint8_t *cells = s->f->cells + (size_t)row * s->row_bytes;
-        const double low = sum_table(w->lower, cells, s->row_bytes);
-
-        if (low > most)
-            continue;
-
-        int rc = add_candidate(w, lower_of(s, low), row, err);
-        if (rc != SW_OK)
-            return rc;
-
-        const double high = sum_table(w->upper, cells, s->row_bytes);
-        if (bounds.count < bounds.k || upper_of(s, high) < bounds.at[0].distance) {
-            sw_nearest_offer(&bounds, upper_of(s, high), row);
-            most = sum_limit(s, sw_nearest_limit(&bounds));
-        }
-    }
-
-    *limit = sw_nearest_limit(&bounds);
-    return SW_OK;
+    *limit = sw_nearest_limit(&p.bounds);
+    return rc;
 }
 
 /* Phase 2: reads candidates by ascending lower bound. Marks that were checked leave k of them. */
@@ -231,7 +331,7 @@ static int run_task(void *user, int64_t task, int thread, struct sw_err *err)
 
 static int open_threads(struct search *s, int threads, struct sw_err *err)
 {
-    const size_t table = s->row_bytes * VALUES;
+    const size_t table = s->row_bytes * VALUES, halves = s->row_bytes * 2 * SW_VA_HALF;
 
     s->scratch = sw_calloc((size_t)threads, sizeof *s->scratch);
     for (int i = 0; s->scratch && i < threads; i++) {
@@ -240,7 +340,9 @@ static int open_threads(struct search *s, int threads, struct sw_err *err)
         w->lower = sw_calloc(table, sizeof *w->lower);
         w->upper = sw_calloc(table, sizeof *w->upper);
         w->bounds = sw_calloc((size_t)s->k, sizeof *w->bounds);
-        if (!w->lower || !w->upper || !w->bounds)
+        w->halves = sw_calloc(halves, sizeof *w->halves);
+        w->entries = sw_calloc(halves, sizeof *w->entries);
+        if (!w->lower || !w->upper || !w->bounds || !w->halves || !w->entries)
             return sw_err_nomem(err, "a search", table * sizeof *w->lower);
     }
 
@@ -254,6 +356,8 @@ static void close_threads(struct search *s, int threads)
         sw_free(s->scratch[i].upper);
         sw_free(s->scratch[i].bounds);
         sw_free(s->scratch[i].candidates);
+        sw_free(s->scratch[i].halves);
+        sw_free(s->scratch[i].entries);
     }
 
     sw_free(s->scratch);
@@ -266,6 +370,7 @@ int sw_va_search(const struct sw_va_file *f, const struct sw_vectors *queries, i
                        .queries = queries,
                        .k = k,
                        .out = out,
+                       .filter = f->bits <= 4 ? sw_va_filter_best() : NULL,
                        .row_bytes = sw_va_row_bytes(f->vectors.dims, f->bits)};
     int64_t total = 0;
 

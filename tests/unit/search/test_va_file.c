@@ -2,6 +2,7 @@
  * The VA-file: its answer is that of an exhaustive search for every shape of data, and its cells
  * hold what they stand for. */
 #include "search/va_file.h"
+#include "search/va_filter.h"
 #include "search_support.h"
 
 struct built {
@@ -13,7 +14,7 @@ struct built {
 static struct built build(const struct sw_vectors *v, enum sw_metric m, int bits)
 {
     struct built b = {.marks = calloc(sw_va_marks(v->dims, bits), sizeof(float)),
-                      .cells = calloc((size_t)v->count, sw_va_row_bytes(v->dims, bits))};
+                      .cells = malloc(sw_va_cells(v->count, v->dims, bits))};
     struct sw_err err;
 
     assert_non_null(b.marks);
@@ -39,7 +40,7 @@ static void cells_hold_their_elements_and_about_as_many_each(void **state)
 
     for (int64_t row = 0; row < ROWS; row++)
         for (int d = 0; d < DIMS; d++) {
-            const uint8_t byte = b.cells[row * 2 + d * BITS / 8];
+            const uint8_t byte = b.cells[row / 32 * 64 + d * BITS / 8 * 32 + row % 32];
             const int cell = byte >> (d * BITS % 8) & (INTERVALS - 1);
             const float x = sw_vector(&v, row)[d], *marks = b.marks + d * (INTERVALS + 1);
             assert_true(marks[cell] <= x && x <= marks[cell + 1]);
@@ -124,6 +125,41 @@ static void bounds_allow_for_rounding(void **state)
     }
 }
 
+static void filter_keeps_the_rows_below_the_limit(void **state)
+{
+    enum { BYTES = 300 };
+    static uint8_t block[BYTES * SW_VA_BLOCK], table[BYTES * 2 * SW_VA_HALF];
+    sw_va_filter *filter = sw_va_filter_best();
+
+    if (!filter) {
+        print_message("skipped: this processor has no filter\n");
+        skip();
+    }
+    for (int i = 0; i < BYTES * SW_VA_BLOCK; i++) {
+        block[i] = (uint8_t)random_bits(1, (uint64_t)i);
+        table[i] = (uint8_t)(random_bits(2, (uint64_t)i) % (SW_VA_MOST_ENTRY + 1));
+    }
+
+    for (size_t bytes = 1; bytes <= BYTES; bytes = bytes * 7 / 4 + 1)
+        for (int row = 0; row < SW_VA_BLOCK; row++) {
+            unsigned sums[SW_VA_BLOCK] = {0};
+            uint32_t wanted = 0;
+
+            for (int r = 0; r < SW_VA_BLOCK; r++)
+                for (size_t i = 0; i < bytes; i++)
+                    sums[r] += table[i * 32 + (block[i * 32 + (size_t)r] & 15)] +
+                               table[i * 32 + 16 + (block[i * 32 + (size_t)r] >> 4)];
+            for (int r = 0; r < SW_VA_BLOCK; r++)
+                wanted |= (uint32_t)(sums[r] <= sums[row]) << r;
+            assert_int_equal(filter(block, table, bytes, sums[row]), wanted);
+        }
+
+    /* Sums stop at 65535 instead of beginning again. */
+    for (int i = 0; i < BYTES * 2 * SW_VA_HALF; i++)
+        table[i] = SW_VA_MOST_ENTRY;
+    assert_int_equal(filter(block, table, BYTES, 60000), 0);
+}
+
 static void few_vectors_are_read(void **state)
 {
     assert_true(compare(UNIFORM, SW_METRIC_EUCLIDEAN, 8, 5000, 8, 10, 1) < 0.01);
@@ -136,7 +172,7 @@ static void few_vectors_are_read(void **state)
 static void what_cannot_be_bounded_is_refused(void **state)
 {
     float marks[] = {0, 1, 0.5f};
-    const uint8_t cells[1] = {0};
+    const uint8_t cells[32] = {0};
     struct sw_va_file f = {{marks, 1, 1}, 1, SW_METRIC_EUCLIDEAN, marks, cells};
     struct sw_err err;
 
@@ -157,6 +193,7 @@ int main(void)
         cmocka_unit_test(cells_hold_their_elements_and_about_as_many_each),
         cmocka_unit_test(answer_is_that_of_an_exhaustive_search),
         cmocka_unit_test(bounds_allow_for_rounding),
+        cmocka_unit_test(filter_keeps_the_rows_below_the_limit),
         cmocka_unit_test(few_vectors_are_read),
         cmocka_unit_test(what_cannot_be_bounded_is_refused),
     };

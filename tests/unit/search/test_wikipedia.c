@@ -93,7 +93,7 @@ static void compare(const struct sw_vectors *base, const struct sw_vectors *quer
                     enum sw_metric m, int bits)
 {
     float *marks = calloc(sw_va_marks(base->dims, bits), sizeof *marks);
-    uint8_t *cells = calloc((size_t)base->count, sw_va_row_bytes(base->dims, bits));
+    uint8_t *cells = malloc(sw_va_cells(base->count, base->dims, bits));
     struct sw_neighbor *found = neighbors(TEST, K), *wanted = neighbors(TEST, K);
     int64_t read = 0;
     struct sw_err err;
