@@ -169,6 +169,32 @@ static void few_vectors_are_read(void **state)
                 compare(UNIFORM, SW_METRIC_COSINE, 4, 5000, 8, 10, 3));
 }
 
+/* Many vectors, and many queries, against blocked products; bench/search has 10^5 of each. */
+static void answers_of_large_sets_are_exact(void **state)
+{
+    enum { COUNT = 100000, DIMS = 8, K = 10 };
+    const struct sw_vectors all = random_vectors(UNIFORM, 21, COUNT, DIMS);
+    const struct sw_vectors few = {all.at, 1000, DIMS};
+
+    for (int many = 0; many < 2; many++) { /* many vectors and few queries, and the reverse */
+        const struct sw_vectors base = many ? all : few;
+        const struct sw_vectors q = {all.at + 5, many ? 100 : 10000, DIMS};
+        struct sw_neighbor *found = neighbors(q.count, K), *wanted = neighbors(q.count, K);
+        struct built b = build(&base, SW_METRIC_EUCLIDEAN, many ? 4 : 8);
+        int64_t read = 0;
+        struct sw_err err;
+
+        ASSERT_OK(sw_exact_search(&base, SW_METRIC_EUCLIDEAN, &q, K, 2, wanted, &err));
+        ASSERT_OK(sw_va_search(&b.file, &q, K, 2, found, &read, &err));
+        assert_same(found, wanted, q.count * K, "large sets");
+        assert_true(read < q.count * base.count / 20);
+        release(&b);
+        free(found);
+        free(wanted);
+    }
+    free((void *)all.at);
+}
+
 static void what_cannot_be_bounded_is_refused(void **state)
 {
     float marks[] = {0, 1, 0.5f};
@@ -195,6 +221,7 @@ int main(void)
         cmocka_unit_test(bounds_allow_for_rounding),
         cmocka_unit_test(filter_keeps_the_rows_below_the_limit),
         cmocka_unit_test(few_vectors_are_read),
+        cmocka_unit_test(answers_of_large_sets_are_exact),
         cmocka_unit_test(what_cannot_be_bounded_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
