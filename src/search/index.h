@@ -21,10 +21,9 @@ struct sw_search_set {
 };
 
 struct sw_index_kind {
-    const char *name, *help;
+    const char *name;
     int usual_bits;   /* of a dimension or of a code, where none are given; 0: takes no bits */
     bool holds_codes; /* it compares codes */
-    bool exact;       /* its answer is that of an exhaustive search of what it compares */
     int (*build)(struct sw_index_build *b, struct sw_err *err);
     int (*bind)(struct sw_index *x, struct sw_err *err);
     int (*search)(const struct sw_index *x, const struct sw_search_set *q, int64_t k, int threads,
@@ -95,8 +94,3 @@ int sw_index_reorder(const struct sw_index *x, const struct sw_vectors *queries,
  * of an index that has no vectors. Errors: as above. */
 int sw_index_truth(const struct sw_index *x, const struct sw_search_set *q, int64_t k, int threads,
                    struct sw_neighbor *out, struct sw_err *err) SW_MUST_CHECK;
-/* Whether the distances of sw_index_search are numbers of bits. */
-static inline bool sw_index_counts_bits(const struct sw_index *x)
-{
-    return x->kind->holds_codes;
-}

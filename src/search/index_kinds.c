@@ -39,10 +39,9 @@ static int search_exact(const struct sw_index *x, const struct sw_search_set *q,
     return sw_exact_search(&x->vectors, x->metric, &q->vectors, k, threads, out, err);
 }
 
+/* The vectors alone, all of which are compared. */
 static const struct sw_index_kind exact_kind = {
     .name = "exact",
-    .help = "the vectors alone, all of which are compared",
-    .exact = true,
     .build = build_exact,
     .bind = bind_exact,
     .search = search_exact,
@@ -108,11 +107,10 @@ static int search_va(const struct sw_index *x, const struct sw_search_set *q, in
     return sw_va_search(&x->va, &q->vectors, k, threads, out, read, err);
 }
 
+/* A VA-file: the same answer, and few vectors are read. */
 static const struct sw_index_kind va_kind = {
     .name = "va",
-    .help = "a VA-file: the same answer, and few vectors are read",
     .usual_bits = VA_BITS,
-    .exact = true,
     .build = build_va,
     .bind = bind_va,
     .search = search_va,
@@ -219,9 +217,9 @@ static int search_codes(const struct sw_index *x, const struct sw_search_set *q,
     return sw_codes_search(&x->codes, &q->codes, k, threads, out, err);
 }
 
+/* Binary codes, all of which are compared. */
 static const struct sw_index_kind codes_kind = {
     .name = "codes",
-    .help = "binary codes, all of which are compared",
     .usual_bits = CODE_BITS,
     .holds_codes = true,
     .build = build_codes,
@@ -296,9 +294,9 @@ static int search_mih(const struct sw_index *x, const struct sw_search_set *q, i
     return sw_multi_index_search(&x->multi, &q->codes, k, threads, out, read, err);
 }
 
+/* Codes with multi-index hashing: the answer of codes, and few are compared. */
 static const struct sw_index_kind mih_kind = {
     .name = "mih",
-    .help = "binary codes with multi-index hashing: the answer of codes, and few are compared",
     .usual_bits = CODE_BITS,
     .holds_codes = true,
     .build = build_mih,
