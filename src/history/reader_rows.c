@@ -76,7 +76,8 @@ static const struct {
                              " SELECT 'until step ' || json_extract(j.value, '$.until_step'),"
                              " json_extract(j.value, '$.predicted_ms'),"
                              " json_extract(j.value, '$.measured_ms')"
-                             " FROM plans p, json_each(p.json, '$.replaced') j"
+                             " FROM plans p, json_each(iif(json_valid(p.json), p.json, '{}'),"
+                             "  '$.replaced') j"
                              " WHERE p.run_id = ?1"},
     [SW_ROWS_TAG] = {"oo", "SELECT key, value FROM tags WHERE run_id = ?1 ORDER BY key"},
 };
