@@ -121,6 +121,7 @@ static bool read_shape(const struct sw_json *plan, struct sw_plan_shape *s)
     *s = (struct sw_plan_shape){.groups = (int)number(plan, "worker_groups"),
                                 .group_size = (int)number(plan, "workers_per_group"),
                                 .servers = (int)number(plan, "servers"),
+                                .threads = (int)number(plan, "threads_per_worker"),
                                 .staleness = -1};
     if (staleness && staleness->type == SW_JSON_NUMBER)
         s->staleness = (int64_t)staleness->number;

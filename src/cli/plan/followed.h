@@ -16,7 +16,8 @@ char *sw_plan_followed_without(const struct sw_json *plan, const char *overrides
 
 /* The prediction. A plan that lacks a part has 0 there. */
 struct sw_plan_times sw_plan_followed_times(const struct sw_json *plan);
-/* The plan for a net. Errors: SW_ERR_FORMAT (it is not one of this net), SW_ERR_NOMEM. Free with
+/* The plan for a net; the threads of its shape are those of each worker, also if these are all
+ * cores that it has. Errors: SW_ERR_FORMAT (it is not one of this net), SW_ERR_NOMEM. Free with
  * sw_parallel_plan_fini in every case. */
 int sw_plan_followed_parse(const struct sw_json *plan, const struct sw_net_model *net,
                            struct sw_parallel_plan *out, struct sw_err *err) SW_MUST_CHECK;

@@ -95,13 +95,16 @@ static struct sw_plan_times read_measured(const struct sw_json *item)
 
 /* ---- Correcting the model ---- */
 
-/* The model with the fewest devices that has enough; NULL: none. */
-static struct sw_machine_model *machine_for(const struct sw_plan_model *m, int workers)
+/* The model with the fewest devices that has enough, with so many threads each (0: any); NULL:
+ * none.
+ */
+static struct sw_machine_model *machine_for(const struct sw_plan_model *m, int workers, int threads)
 {
     struct sw_machine_model *best = NULL;
 
     for (int i = 0; i < m->machines; i++)
         if (m->machine[i]->device_count >= workers &&
+            (threads == 0 || m->machine[i]->device[0].threads == threads) &&
             (!best || m->machine[i]->device_count < best->device_count))
             best = m->machine[i];
     return best;
@@ -240,10 +243,11 @@ static int learn(struct sw_plan_model *m, const struct sw_json *plan,
     if (rc != SW_OK)
         return rc;
 
-    o->machine = machine_for(m, o->plan.workers);
+    o->machine = machine_for(m, o->plan.workers, o->plan.shape.threads);
     if (!o->machine)
         return sw_err_set(err, SW_ERR_INVALID, "this machine has no place for %d workers",
                           o->plan.workers);
+    o->plan.shape.threads = o->machine->threads_per_worker;
     return correct(m, o, err);
 }
 
@@ -459,10 +463,10 @@ int sw_replanner_begin(struct sw_replanner *r, const struct sw_plan_follow *plan
 static void write_replaced(struct sw_json_writer *w, const struct sw_followed *f, int64_t step)
 {
     static const char *const keys[] = {
-        "framework",         "consistency",    "staleness",    "worker_groups",
-        "workers_per_group", "servers",        "predicted_ms", "compute_ms",
-        "params_ms",         "activations_ms", "wait_ms",      "rest_ms",
-        "sum_of_layers_ms",  "layers",         "times",        "sets"};
+        "framework", "consistency",       "staleness",        "worker_groups", "workers_per_group",
+        "servers",   "predicted_ms",      "compute_ms",       "params_ms",     "activations_ms",
+        "wait_ms",   "rest_ms",           "sum_of_layers_ms", "layers",        "times",
+        "sets",      "threads_per_worker"};
     const struct sw_json *replaced = sw_json_get(f->plan, "replaced");
     int more = 1 - MOST_REPLACED;
 
