@@ -23,14 +23,40 @@ static void warn_of_times(struct sw_plan_model *m, const char *why)
     m->times[0] = '\0';
 }
 
-/* Are these the devices of the run whose times are the newest samples? */
-static bool is_of_run(const struct sw_plan_model *m, const struct sw_machine_model *machine,
-                      int workers)
+/* The model of this machine with so many workers alone. */
+static int build_here(const struct sw_plan_model *m, int workers, int threads,
+                      struct sw_machine_model **out, struct sw_err *err)
+{
+    struct sw_given_figures given = *m->args.given;
+    struct sw_machine_args here = m->args;
+
+    given.hosts.value = given.server_hosts.value = 0;
+    here.given = &given;
+    here.workers = workers;
+    here.threads = threads;
+    here.hosts = 0;
+    return sw_machine_build(&here, out, err);
+}
+
+/* The newest samples are those of a run: adds what its steps took beside its layers, if its workers
+ * can be told from the models of this machine. */
+static int add_rest_of_run(struct sw_plan_model *m, struct sw_planning_measurement *how,
+                           double step_s, struct sw_err *err)
 {
     const struct sw_layer_model *l = &m->net->layer[0];
+    const int threads = l->sample_count > 0 ? l->samples[l->sample_count - 1].threads : -1;
+    struct sw_machine_model *here = NULL;
+    struct sw_err ignored; /* it has no place for them */
+    int rc = SW_OK;
 
-    return machine->hosts == 1 && machine->device_count == workers && l->sample_count > 0 &&
-           l->samples[l->sample_count - 1].threads == machine->device[0].threads;
+    if (threads < 0 || build_here(m, how->workers, threads, &here, &ignored) != SW_OK)
+        return SW_OK;
+
+    how->machine = here;
+    if (here->device_count == how->workers && here->device[0].threads == threads)
+        rc = sw_planning_add_rest(m->net, how, step_s, err);
+    sw_machine_model_free(here);
+    return rc;
 }
 
 /* Those of a run; without them plans are still predicted. */
@@ -44,13 +70,8 @@ static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target
 
     int rc =
         sw_planning_times_of_run(m->net, t->reader, t->run, m->times, &how.workers, &step_s, err);
-    for (int i = 0; i < m->machines && rc == SW_OK && step_s > 0 && !sw_plan_is_foreign(t); i++) {
-        how.machine = m->machine[i];
-        if (is_of_run(m, how.machine, how.workers)) {
-            rc = sw_planning_add_rest(m->net, &how, step_s, err);
-            break;
-        }
-    }
+    if (rc == SW_OK && step_s > 0 && !sw_plan_is_foreign(t))
+        rc = add_rest_of_run(m, &how, step_s, err);
     if (rc == SW_ERR_UNSUPPORTED) {
         warn_of_times(m, err->text);
         return SW_OK;
@@ -64,21 +85,6 @@ static int add_times_of_run(struct sw_plan_model *m, const struct sw_plan_target
         warn_of_times(m, why);
     }
     return rc;
-}
-
-/* The model of this machine with so many workers alone. */
-static int build_here(const struct sw_plan_model *m, int workers, int threads,
-                      struct sw_machine_model **out, struct sw_err *err)
-{
-    struct sw_given_figures given = *m->args.given;
-    struct sw_machine_args here = m->args;
-
-    given.hosts.value = 0;
-    here.given = &given;
-    here.workers = workers;
-    here.threads = threads;
-    here.hosts = 0;
-    return sw_machine_build(&here, out, err);
 }
 
 /* Steps with whole gradients, which all nets have, and steps of other kinds. */
