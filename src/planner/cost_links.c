@@ -100,7 +100,7 @@ static struct sw_cost_link link_of(const struct sw_machine_model *m, const struc
         sends = true;
     }
 
-    for (int i = 0; i < m->pair_count; i++)
+    for (int i = 0; i < m->pair_count && !p->staged; i++)
         if (has_pair(p, &m->pair[i])) {
             const double rate = sw_machine_model_rate(m, 2 * (m->hub_count + i));
             link.bytes_per_s = fmin(link.bytes_per_s, rate * (p->count - 1));

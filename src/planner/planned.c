@@ -11,7 +11,8 @@
 
 enum { BUDGETS = 4 }; /* jobs that are opened with memory = fit */
 
-enum { PARTS = 3 }; /* of an additive cost */
+enum { PARTS = 3 };         /* of an additive cost */
+enum { MANY_WORKERS = 16 }; /* with more of them a simulation takes long */
 #define FAR_SLOWER 1.5
 
 /* ---- Search -----------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ static bool is_far_slower(const struct sw_planned_making *m, const struct sw_par
     const double least_s =
         p->additive_s / PARTS / (double)sw_planned_samples(m->args->net, &p->shape);
 
-    for (int i = 0; i < m->count; i++)
+    for (int i = 0; i < m->count && p->workers > MANY_WORKERS; i++)
         if (least_s > FAR_SLOWER * sw_planned_sample_s(m->out, &m->candidate[i].plan))
             return true;
     return false;

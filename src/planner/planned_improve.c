@@ -33,6 +33,8 @@ static int take_runner_up(struct sw_planned_making *m, int layer, bool *taken, s
     int rc = sw_parallel_plan_copy(&other, &out->best, err);
     if (rc == SW_OK) {
         other.choice[layer] = out->runner_up[layer];
+        /* As much of it as the simulation has; the rest is what a job said. */
+        other.fit.seconds -= out->best.time.step_s - out->simulation.time.step_s;
         sw_cost_model_init(&cost, out->net, out->machine, &other.shape);
         other.additive_s = sw_cost_plan(&cost, &other, NULL);
         rc = sw_planned_add(m, out->machine, &other, NULL, err);

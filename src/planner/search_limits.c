@@ -69,7 +69,9 @@ static int add_shape(struct listing *x, enum sw_framework f, int groups, int siz
     if (!shape)
         return sw_err_nomem(err, "the shapes of a plan", sizeof *shape);
 
-    const int remote = x->machine->server_hosts;
+    /* Servers of hogwild are in the memory of its workers. */
+    const bool in_memory = consistency_of(x->limits) == SW_CONSISTENCY_HOGWILD;
+    const int remote = in_memory ? 0 : x->machine->server_hosts;
     const int threads = x->machine->server_threads > 1 ? x->machine->server_threads : 1;
     *shape = (struct sw_plan_shape){.framework = f,
                                     .consistency = consistency_of(x->limits),
