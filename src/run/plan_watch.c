@@ -62,8 +62,9 @@ static double usual(const struct sw_plan_watch_worker *w, int curve)
     return median(w, curve, SW_PLAN_WATCH_STEPS);
 }
 
-/* As the simulation has it (planner/simulate.h): the slowest of asynchronous workers; of others,
- * which are equally fast, the busiest. */
+/* The slowest of asynchronous workers; of others, which are equally fast, the busiest, nearly as in
+ * the simulation (planner/simulate.h): there updates count, which are measured together with waits
+ * for values. */
 static const struct sw_plan_watch_worker *deciding(const struct sw_plan_watch *w)
 {
     const struct sw_plan_watch_worker *worst = NULL;

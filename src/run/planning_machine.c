@@ -28,7 +28,7 @@ bool sw_planning_machine(struct sw_job *job, bool stored_only, char source[64],
     out->server_threads = sw_placement_server(p, 0)->threads;
     if (out->request->driver->caps.on_bus)
         out->gpu_memory_bytes = (int64_t)sw_device_bytes_of(job->workers[0].device).capacity;
-    if (!known)
+    if (out->measured->measured) /* also where only some figures were missing */
         sw_throughputs_save(out->measured, job->workers);
     return true;
 }

@@ -59,8 +59,8 @@ int sw_planning_times_row(const struct sw_planning_times *t, const char *name);
 int sw_planning_times_use(const struct sw_planning_times *t, struct sw_net_model *m,
                           const struct sw_layer_sample *of, const struct sw_parallel_plan *plan,
                           struct sw_err *err) SW_MUST_CHECK;
-/* Adds the times of layers that a run recorded, and, of a run whose workers made the updates, of
- * these. Errors: SW_ERR_UNSUPPORTED (there are no times of layers), those of the history. */
+/* Adds the times of passes of layers that a run recorded. Errors: SW_ERR_UNSUPPORTED (there are no
+ * times of layers), those of the history. */
 int sw_planning_times_read(struct sw_planning_times *t, struct sw_history_reader *r,
                            const struct sw_run *run, struct sw_err *err) SW_MUST_CHECK;
 /* Writes the day of a time, "2026-11-28"; returns out. */

@@ -37,6 +37,8 @@ void sw_planning_times_clear(struct sw_planning_times *t)
 
     memset(t->forward_ms, 0, bytes);
     memset(t->backward_ms, 0, bytes);
+    memset(t->update_ms, 0, bytes);
+    t->step_ms = 0;
 }
 
 int sw_planning_times_row(const struct sw_planning_times *t, const char *name)
