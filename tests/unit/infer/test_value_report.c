@@ -70,7 +70,8 @@ static void values_have_the_units_of_the_data(void **state)
     struct sw_err err;
 
     for (int64_t columns = 1; columns <= 2; columns++) {
-        const struct sw_scaling s = {.count = columns, .mean = numbers, .std = numbers + 2};
+        const struct sw_scaling s = {
+            .count = columns, .mean = numbers, .std = numbers + 2, .factor = 1};
         struct sw_value_report r = report_of(columns, 1);
         r.scaling = &s;
         assert_int_equal(sw_value_report_rows(&r, value, target, 1, &err), SW_OK);
