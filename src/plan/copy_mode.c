@@ -6,9 +6,8 @@
 #include <stdio.h>
 
 /* Does any layer, or the net-wide setting, send factors to servers? */
-static bool sends_to_servers(const struct sw_recipe *recipe)
+static bool sends_to_servers(const struct sw_recipe *recipe, const struct sw_cluster_conf *cluster)
 {
-    const struct sw_cluster_conf *cluster = sw_recipe_find(recipe, "cluster", NULL)->common;
     bool any = cluster->comm == SW_EXCHANGE_ADAM;
 
     for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s && !any;
@@ -18,16 +17,14 @@ static bool sends_to_servers(const struct sw_recipe *recipe)
     return any;
 }
 
-struct sw_copy_terms sw_copy_terms_of(const struct sw_recipe *recipe,
+struct sw_copy_terms sw_copy_terms_of(const struct sw_recipe *recipe, const struct sw_job_conf *job,
+                                      const struct sw_cluster_conf *cluster,
                                       const struct sw_device_request *request)
 {
-    const struct sw_job_conf *conf = sw_recipe_find(recipe, "job", NULL)->common;
-    const struct sw_cluster_conf *cluster = sw_recipe_find(recipe, "cluster", NULL)->common;
-
     return (struct sw_copy_terms){.mixed = request->mixed,
-                                  .rolls_back = conf->on_nan == SW_ON_NAN_ROLLBACK,
-                                  .repeat_exact = conf->repeat_exact,
-                                  .sends_to_servers = sends_to_servers(recipe),
+                                  .rolls_back = job->on_nan == SW_ON_NAN_ROLLBACK,
+                                  .repeat_exact = job->repeat_exact,
+                                  .sends_to_servers = sends_to_servers(recipe, cluster),
                                   .bind_servers = cluster->bind_servers};
 }
 
@@ -46,7 +43,8 @@ const char *sw_copy_why_servers(const struct sw_copy_terms *terms, const struct 
 void sw_copy_choose(struct sw_exchange_plan *p)
 {
     const struct sw_device_caps *caps = &p->args.request->driver->caps;
-    const struct sw_copy_terms terms = sw_copy_terms_of(p->args.recipe, p->args.request);
+    const struct sw_copy_terms terms =
+        sw_copy_terms_of(p->args.recipe, p->args.conf, p->cluster, p->args.request);
     const char *against = sw_copy_why_servers(&terms, p->args.topology);
 
     snprintf(p->copy_why, sizeof p->copy_why, "%s",

@@ -5,11 +5,12 @@
 
 #include "plan/topology.h"
 
+struct sw_cluster_conf;
 struct sw_device_request;
 struct sw_job_conf;
 struct sw_recipe;
 
-/* What the recipe says. */
+/* What the sections [job] and [cluster] and the layers of a recipe say. */
 struct sw_copy_terms {
     bool mixed;            /* workers on devices and on cores */
     bool rolls_back;       /* on_nan = rollback */
@@ -17,7 +18,8 @@ struct sw_copy_terms {
     bool sends_to_servers; /* some layer, or all, with comm = adam */
     int bind_servers;      /* enum sw_bind_choice */
 };
-struct sw_copy_terms sw_copy_terms_of(const struct sw_recipe *recipe,
+struct sw_copy_terms sw_copy_terms_of(const struct sw_recipe *recipe, const struct sw_job_conf *job,
+                                      const struct sw_cluster_conf *cluster,
                                       const struct sw_device_request *request);
 /* Why devices cannot update their own replicas; NULL: they can. Of the topology, binds_servers,
  * is_async, splits_layers and workers are read. */

@@ -271,16 +271,17 @@ int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct 
 
     p->job = job;
     p->net = job->workers[0].train;
-    p->model = (struct sw_net_model){.layer = p->layer,
-                                     .count = count,
-                                     .batch = job->conf->batch,
-                                     .updater_slots = sw_table_slots(job->params.table),
-                                     .sync_period = cluster->sync_period,
-                                     .fixed_bytes = fixed_bytes(job),
-                                     .controls_updates = job->exchange.args.controls_updates,
-                                     .copy = sw_copy_terms_of(job->recipe, &job->place.devices),
-                                     .refuses = refuses,
-                                     .user = p};
+    p->model = (struct sw_net_model){
+        .layer = p->layer,
+        .count = count,
+        .batch = job->conf->batch,
+        .updater_slots = sw_table_slots(job->params.table),
+        .sync_period = cluster->sync_period,
+        .fixed_bytes = fixed_bytes(job),
+        .controls_updates = job->exchange.args.controls_updates,
+        .copy = sw_copy_terms_of(job->recipe, job->conf, cluster, &job->place.devices),
+        .refuses = refuses,
+        .user = p};
     fill_layers(p);
     p->model.memory_share = memory_share(p);
 
