@@ -23,8 +23,8 @@ static struct sw_device_throughput throughputs_of(struct sw_job *job, const stru
         caps, sw_placement_worker(job->place.placement, w->rank->global_rank)->threads,
         (double)devices->link_bytes_per_s);
 
-    if (job->options.rates)
-        return *job->options.rates;
+    if (job->options.model.rates)
+        return *job->options.model.rates;
     if (devices->driver->caps.own_processor &&
         sw_throughputs_of(&job->speed.throughputs, job->workers)->device_memory_bytes_per_s > 0)
         t = job->speed.throughputs;

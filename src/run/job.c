@@ -46,9 +46,8 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->trace_capacity = o->trace_capacity;
     to->oversubscribe = o->oversubscribe;
     to->reserve = o->reserve;
-    to->evaluates = o->one_worker && !o->predict && !o->models;
-    to->models = o->models;
-    to->rates = o->rates;
+    to->evaluates = o->one_worker && !o->predict && !o->model.of_net;
+    to->model = o->model;
 
     to->display = o->display;
     to->hosts = o->one_worker || o->predict || o->only_placement ? NULL : o->hosts;
@@ -317,7 +316,7 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
 
     /* With one_worker the weights of another file are evaluated, so the start of a run is not
      * checked. */
-    return o->one_worker || o->no_values
+    return o->one_worker || o->model.of_memory
                ? SW_OK
                : sw_init_from_check(&c, o->init_from, o->previous.names, err);
 }

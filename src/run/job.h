@@ -69,6 +69,15 @@ struct sw_job_previous {
         *fallback; /* data sections that use their fallback, as decided for the first stage */
 };
 
+/* A job that is opened for a planner (run/planning.h), and not run. */
+struct sw_job_model {
+    bool of_net;    /* with one_worker: of the net that is trained */
+    bool of_memory; /* of what a plan needs: files of init_from may be missing */
+    /* What memory = fit takes for the throughput of every worker's device, for a job with a plan
+     * for another machine. Borrowed until the job is closed; NULL: that of the device. */
+    const struct sw_device_throughput *rates;
+};
+
 struct sw_job_options {
     const char *recipe_path;
     const struct sw_job_told *told; /* in place of recipe_path; or NULL */
@@ -120,16 +129,10 @@ struct sw_job_options {
     bool only_placement;
     const char *machine; /* with only_placement: another machine (sw_machine_from), or NULL */
     bool no_probes;      /* the job will not run: links between devices are not tested */
-    bool no_values;      /* the job will not run: files of init_from may be missing */
     /* Ignores [cluster]: for sw_job_evaluate (infer/evaluate_alone.h). With weights that say all
      * about the training data only the data to evaluate on are opened. */
     bool one_worker;
-    /* With one_worker: the job is one of training that is not to run, the model of a planner
-     * (run/planning.h). */
-    bool models;
-    /* What memory = fit takes for the throughput of every worker's device, for a job with a plan
-     * for another machine. Borrowed until the job is closed; NULL: that of the device. */
-    const struct sw_device_throughput *rates;
+    struct sw_job_model model;
     bool predict; /* no data and no nets yet: for sw_job_predict (infer/predict.h) */
     const struct sw_job_hosts *hosts; /* NULL: this is the only one */
     bool times_only;                  /* the run is to be timed: no evaluations, no checkpoints */

@@ -46,11 +46,10 @@ struct sw_run_options {
     int64_t resume_segments; /* segments of the run when its checkpoint was chosen */
     int64_t steps;           /* 0: as in the recipe */
     bool steps_at_most, oversubscribe, overwrite, reserve;
-    bool evaluates;                           /* the job only evaluates, without a training net */
-    bool models;                              /* it is a model of a job, and does not run */
-    const struct sw_device_throughput *rates; /* borrowed; NULL: those of the device */
-    char *eval_split;                         /* owned; the section to evaluate on, or NULL */
-    const struct sw_job_hosts *hosts;         /* borrowed; NULL: this is the only one */
+    bool evaluates; /* the job only evaluates, without a training net */
+    struct sw_job_model model;
+    char *eval_split;                 /* owned; the section to evaluate on, or NULL */
+    const struct sw_job_hosts *hosts; /* borrowed; NULL: this is the only one */
     int64_t trace_capacity;
     struct sw_display_policy display;
 };

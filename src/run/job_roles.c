@@ -349,7 +349,7 @@ static struct sw_worker_shared shared_by_workers(struct sw_job *job)
                                      .hooks = &sw_job_hooks,
                                      .run = job,
                                      .one_worker = job->options.evaluates,
-                                     .any_location = job->options.models,
+                                     .any_location = job->options.model.of_net,
                                      .rebalances = job->speed.rebalances,
                                      .returns = sw_job_hosts_return(job)};
 }

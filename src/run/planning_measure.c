@@ -107,7 +107,7 @@ static int begin(struct measuring *x, struct sw_net_model *m,
     x->options.hosts = NULL;
     x->options.times_only = true;
     x->options.oversubscribe = true; /* simulated GPUs may be more than the cores */
-    x->options.reserve = x->options.one_worker = x->options.models = false;
+    x->options.reserve = x->options.one_worker = x->options.model.of_net = false;
 
     return SW_OK;
 }

@@ -10,7 +10,7 @@ int sw_planning_open(const struct sw_job_options *options, struct sw_log *log, s
 {
     struct sw_job_options o = *options;
 
-    o.one_worker = o.models = o.no_probes = true;
+    o.one_worker = o.model.of_net = o.no_probes = true;
     o.reserve = false;
     o.hosts = NULL;
     return sw_job_open(&o, log, out, messages, err);
@@ -83,8 +83,8 @@ int sw_planning_memory(const struct sw_job_options *options, const struct sw_pla
     o.sets = sets;
     o.set_count = count;
     o.device = device ? device : o.device;
-    o.rates = rates;
-    o.no_probes = o.no_values = o.oversubscribe = true;
+    o.model.rates = rates;
+    o.no_probes = o.model.of_memory = o.oversubscribe = true;
     o.reserve = false;
 
     int rc = sw_planning_open_job(&o, NULL, &job, err);
