@@ -17,6 +17,7 @@
 
 struct sw_device_request;
 struct sw_factors;
+struct sw_factors_args;
 struct sw_fault;
 struct sw_log;
 struct sw_machine;
@@ -117,6 +118,14 @@ uint64_t sw_reduce_hash(const struct sw_sums *d);
  * gradients. */
 int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,
                   struct sw_err *err) SW_MUST_CHECK;
+
+/* Why devices of asynchronous groups cannot keep copies that each of them updates by the factors of
+ * all (sfb); NULL: they can. Of the topology, consistency, staleness, hosts, server_groups and
+ * warmup_steps are read. */
+const char *sw_factors_why_not_async(const struct sw_topology *t);
+/* Would the factors of other groups, of all rounds that the staleness bound allows, take much more
+ * memory of a device than the weight of the one layer does? `auto` then does not choose sfb. */
+bool sw_factors_take_too_much(const struct sw_factors_args *args);
 
 /* Checks the exchange mode of [cluster] or finds its default, and reads the choices saved in the
  * checkpoint that the run resumes; path NULL: none. */

@@ -48,12 +48,8 @@ static int connected_workers(const struct sw_exchange_plan *p)
     return update_group_size(p) * connected_groups(p);
 }
 
-/* Why devices of asynchronous groups cannot keep copies that each of them updates by the factors of
- * all; NULL: they can. */
-static const char *why_not_async(const struct sw_exchange_plan *p)
+const char *sw_factors_why_not_async(const struct sw_topology *t)
 {
-    const struct sw_topology *t = p->args.topology;
-
     if (t->consistency == SW_CONSISTENCY_HOGWILD)
         return "hogwild updates values on the host, so devices cannot keep private copies (adam "
                "sends factors to the host)";
@@ -92,7 +88,7 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_exchange_mo
                                "no server, and copy = async uses them)"
                              : NULL;
 
-    const char *reason = t->devices > 0 && t->is_async ? why_not_async(p) : NULL;
+    const char *reason = t->devices > 0 && t->is_async ? sw_factors_why_not_async(t) : NULL;
     if (reason)
         return reason;
     if (t->devices > 0 && p->args.controls_updates)
@@ -260,17 +256,22 @@ static struct sw_factors_args factors_args(const struct sw_exchange_plan *p,
                                     .count = count};
 }
 
-/* Would the factors of other groups, of all rounds that the staleness bound allows, take much more
- * memory of a device than the layer's weight does? */
-static bool stores_too_much(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l)
+bool sw_factors_take_too_much(const struct sw_factors_args *a)
 {
     enum { MOST_WEIGHTS = 4 };
 
+    const struct sw_factors_layer *l = a->layers;
+
+    return a->groups > 1 &&
+           sw_factors_bytes(a) > MOST_WEIGHTS * sizeof(float) * (size_t)(l->inputs * l->outputs);
+}
+
+static bool takes_too_much(const struct sw_exchange_plan *p, const struct sw_net_exchange_layer *l)
+{
     const struct sw_factors_layer layer = {l->steps, l->inputs, l->outputs};
     const struct sw_factors_args a = factors_args(p, &layer, 1);
 
-    return connected_groups(p) > 1 &&
-           sw_factors_bytes(&a) > MOST_WEIGHTS * sizeof(float) * (size_t)(l->inputs * l->outputs);
+    return connected_groups(p) > 1 && sw_factors_take_too_much(&a);
 }
 
 /* Chooses the possible mode with the least predicted time. */
@@ -283,7 +284,7 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_exchange_ch
 
     c->mode = SW_EXCHANGE_PS;
     for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO; mode++) {
-        if (why_not(p, mode) || (mode == SW_EXCHANGE_SFB && stores_too_much(p, &c->layer)))
+        if (why_not(p, mode) || (mode == SW_EXCHANGE_SFB && takes_too_much(p, &c->layer)))
             continue;
 
         c->ms[mode] = price.ms[mode];
