@@ -294,12 +294,20 @@ static int contributors(const struct sw_cost_model *c, enum sw_partition p)
     return p == SW_PARTITION_ROWS ? groups * c->shape.group_size : groups;
 }
 
-static int count_hosts(const struct sw_cost_model *c)
+int sw_cost_connected_groups(const struct sw_cost_model *c)
 {
-    int hosts = 0;
-    for (int d = 0; d < c->workers; d++)
-        hosts += d == 0 || c->machine->device[d].host != c->machine->device[d - 1].host;
-    return hosts;
+    const bool alone = c->machine->device[0].host_memory || sw_cost_hosts(c) > 1;
+    return c->is_async && !alone ? c->shape.groups : 1;
+}
+
+int sw_cost_connected(const struct sw_cost_model *c)
+{
+    return contributors(c, SW_PARTITION_ROWS) * sw_cost_connected_groups(c);
+}
+
+bool sw_cost_spreads_factors(const struct sw_cost_model *c, enum sw_exchange_mode comm)
+{
+    return comm == SW_EXCHANGE_SFB && !c->machine->device[0].host_memory && !c->why_no_factors;
 }
 
 bool sw_cost_devices_update(const struct sw_cost_model *c)
@@ -329,7 +337,7 @@ static const struct sw_cost_link *exchange_link(const struct sw_cost_model *c,
     const struct sw_cost_link *peers =
         choice->partition == SW_PARTITION_ROWS ? &c->all : &c->across;
 
-    if (c->is_async || uses_server_hosts(c, choice))
+    if ((c->is_async && !sw_cost_spreads_factors(c, choice->comm)) || uses_server_hosts(c, choice))
         return &c->servers;
     if (sw_cost_devices_update(c) || c->machine->device[0].host_memory ||
         choice->comm == SW_EXCHANGE_SFB)
@@ -354,8 +362,9 @@ static struct sw_exchange_cost_args exchange_args(const struct sw_cost_model *c,
 {
     const struct sw_cost_link *link = exchange_link(c, choice);
     const bool cores = c->machine->device[0].host_memory, sends = link->bytes_per_s > 0;
-    const int hosts = cores && sends && !c->is_async ? count_hosts(c) : 1;
-    const int workers = contributors(c, choice->partition);
+    const int hosts = cores && sends && !c->is_async ? sw_cost_hosts(c) : 1;
+    const int groups = sw_cost_connected_groups(c);
+    const int workers = contributors(c, choice->partition) * groups;
     const int per_host = hosts > 1 ? (c->workers + hosts - 1) / hosts : 1;
     const bool whole = choice->comm == SW_EXCHANGE_PS, remote = uses_server_hosts(c, choice);
 
@@ -363,7 +372,7 @@ static struct sw_exchange_cost_args exchange_args(const struct sw_cost_model *c,
         .workers = hosts > 1 && hosts < workers ? hosts : workers,
         .servers = (hosts > 1 && !remote) || c->shape.servers < 1 ? 1 : c->shape.servers,
         .hosts = remote ? 1 : hosts,
-        .rows = whole ? 0 : (double)c->net->batch * l->steps,
+        .rows = whole ? 0 : (double)(c->net->batch * groups) * l->steps,
         .inputs = whole ? sw_cost_owned(c, l, choice->partition) : l->inputs,
         .outputs = whole ? 1 : l->outputs,
         .devices = sends,
@@ -421,7 +430,7 @@ double sw_cost_measured_update(const struct sw_cost_model *c, int layer, int gra
 }
 
 /* An update reads the gradient, and reads and writes values and slots, in the memory where it runs:
- * each device its own, servers on hosts those of all workers. */
+ * each device its own, servers on hosts those of all workers. Every connected group has one. */
 double sw_cost_update(const struct sw_cost_model *c, int layer,
                       const struct sw_layer_choice *choice)
 {
@@ -430,14 +439,15 @@ double sw_cost_update(const struct sw_cost_model *c, int layer,
     const double owned = sw_cost_owned(c, l, choice->partition) * value_bytes;
     const double all = (double)l->params * value_bytes;
     const bool remote = uses_server_hosts(c, choice);
+    const int groups = sw_cost_connected_groups(c);
 
     if (c->machine->device[0].host_memory && !remote)
         return sw_cost_time(c->group.bytes_per_s > 0 ? owned : all, c->memory_bytes_per_s);
     if ((sw_cost_devices_update(c) && !remote) || choice->comm == SW_EXCHANGE_SFB)
-        return sw_cost_time(owned, c->memory_bytes_per_s);
+        return sw_cost_time(groups * owned, c->memory_bytes_per_s);
 
     const int servers = c->shape.servers > 1 ? c->shape.servers : 1;
-    return sw_cost_time(all, c->machine->core_bytes_per_s.value * servers);
+    return sw_cost_time(groups * all, c->machine->core_bytes_per_s.value * servers);
 }
 
 /* Exchange and update. What servers were measured to take has the sum of gradients in it, which in

@@ -28,6 +28,7 @@ struct sw_cost_model {
     struct sw_cost_link servers;     /* between each worker and its servers */
     struct sw_cost_link host;        /* between each worker and the memory of its host */
     bool devices_update;             /* see sw_cost_devices_update */
+    const char *why_no_factors;      /* devices cannot exchange factors (sfb); NULL: they can */
     double flops_per_s, bytes_per_s; /* of the slowest worker; its share of a memory */
     double memory_bytes_per_s;       /* of a memory, for all workers in it */
 };
@@ -73,6 +74,16 @@ bool sw_cost_devices_update(const struct sw_cost_model *c);
  * report, section 4.2), and hogwild has servers in the memory of its workers. */
 bool sw_cost_uses_server_hosts(const struct sw_cost_model *c, int contributors,
                                enum sw_exchange_mode comm);
+
+/* Update groups that exchange with each other: of devices, asynchronous groups have the same
+ * servers or get the factors of all others; synchronous workers are one. */
+int sw_cost_connected_groups(const struct sw_cost_model *c);
+/* Workers that exchange the gradients of a layer in rows: of all connected groups. */
+int sw_cost_connected(const struct sw_cost_model *c);
+/* Does each worker get the factors of a layer in rows from all workers, and make all updates? */
+bool sw_cost_spreads_factors(const struct sw_cost_model *c, enum sw_exchange_mode comm);
+/* Would a device store more factors of other groups than `auto` of a job allows? */
+bool sw_cost_factors_take_too_much(const struct sw_cost_model *c, int layer);
 
 /* The rows of a batch that the worker with the most of them has. */
 int64_t sw_cost_rows(const struct sw_cost_model *c);

@@ -184,6 +184,22 @@ static bool find_updates(const struct sw_cost_model *c)
            (c->workers == 1 || !sw_reduce_why_servers(&t));
 }
 
+/* As plan/exchange_modes.c decides. Server hosts are hosts of the job. */
+static const char *why_no_factors(const struct sw_cost_model *c)
+{
+    const struct sw_topology t = {.consistency = c->shape.consistency,
+                                  .staleness = c->shape.staleness,
+                                  .hosts = sw_cost_hosts(c) + c->machine->server_hosts,
+                                  .server_groups = 1,
+                                  .warmup_steps = c->shape.groups > 1 ? c->net->warmup_steps : 0};
+
+    if (c->machine->device[0].host_memory)
+        return NULL;
+    if (c->is_async && sw_factors_why_not_async(&t))
+        return sw_factors_why_not_async(&t);
+    return c->net->controls_updates ? "an option needs all gradients before any update" : NULL;
+}
+
 static double slower(double known, double other)
 {
     return other > 0 && (known == 0 || other < known) ? other : known;
@@ -208,6 +224,7 @@ void sw_cost_model_init(struct sw_cost_model *c, const struct sw_net_model *net,
     c->servers = link_to_memory(c, server_host(c));
     c->host = link_to_memory(c, -1);
     c->devices_update = find_updates(c);
+    c->why_no_factors = why_no_factors(c);
 
     for (int d = 0; d < workers; d++) {
         const double bytes_per_s = machine->device[d].bytes_per_s.value;

@@ -1,6 +1,9 @@
 /* The additive cost of connections between layers and of whole plans, and the memory of these. */
 #include "planner/cost_private.h"
 
+#include "exchange/reduce/factors.h"
+#include "plan/choices.h"
+
 /* ---- Connections ---- */
 
 struct sw_distribution sw_cost_output(const struct sw_cost_model *c,
@@ -186,6 +189,44 @@ static double source_bytes(const struct sw_cost_model *c, int layer,
     return elements * SW_FLOAT_BYTES;
 }
 
+/* The exchange of a layer's factors between devices, as plan/exchange_modes.c makes it; *l: the
+ * layer. */
+static struct sw_factors_args factors_args(const struct sw_cost_model *c,
+                                           const struct sw_layer_model *layer,
+                                           struct sw_factors_layer *l)
+{
+    *l = (struct sw_factors_layer){.steps = (int64_t)layer->steps,
+                                   .inputs = (int64_t)layer->inputs,
+                                   .outputs = (int64_t)layer->outputs};
+    return (struct sw_factors_args){.groups = sw_cost_connected_groups(c),
+                                    .staleness = c->shape.staleness,
+                                    .batch_rows = c->net->batch,
+                                    .layers = l,
+                                    .count = 1};
+}
+
+bool sw_cost_factors_take_too_much(const struct sw_cost_model *c, int layer)
+{
+    struct sw_factors_layer l;
+    const struct sw_factors_args args = factors_args(c, &c->net->layer[layer], &l);
+
+    return sw_factors_take_too_much(&args);
+}
+
+/* Bytes of the factors that a worker has, or the memory that workers share. */
+static double factor_bytes(const struct sw_cost_model *c, const struct sw_layer_model *l,
+                           enum sw_exchange_mode comm)
+{
+    struct sw_factors_layer layer;
+    const struct sw_factors_args args = factors_args(c, l, &layer);
+
+    if (comm == SW_EXCHANGE_PS)
+        return 0;
+    if (sw_cost_spreads_factors(c, comm))
+        return (double)sw_factors_bytes(&args);
+    return SW_FLOAT_BYTES * (double)c->net->batch * l->steps * (l->inputs + l->outputs);
+}
+
 /* Values, slots and gathered factors exist once in a memory that workers share, gradients for each
  * of them. */
 static double param_bytes(const struct sw_cost_model *c, const struct sw_layer_model *l,
@@ -195,11 +236,10 @@ static double param_bytes(const struct sw_cost_model *c, const struct sw_layer_m
     const double frozen = (double)l->frozen * sw_cost_work(c, l, choice->partition);
     const double kept = owned * (1 + c->net->updater_slots) + frozen;
     const bool shared = choice->partition == SW_PARTITION_ROWS && !c->is_async;
-    const double factors = choice->comm == SW_EXCHANGE_PS
-                               ? 0
-                               : (double)c->net->batch * l->steps * (l->inputs + l->outputs);
+    const double factors = factor_bytes(c, l, choice->comm);
 
-    return SW_FLOAT_BYTES * (owned + (kept + factors) / (shared ? sw_cost_together(c, rank) : 1));
+    return SW_FLOAT_BYTES * owned +
+           (SW_FLOAT_BYTES * kept + factors) / (shared ? sw_cost_together(c, rank) : 1);
 }
 
 /* Bytes of the whole batch that a layer does not keep until backward. */

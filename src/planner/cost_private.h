@@ -25,6 +25,15 @@ static inline double sw_cost_touched(const struct sw_cost_model *c, int gradient
     return 3 + 2 * c->net->updater_slots + (gradients - 1);
 }
 
+/* Hosts of the workers. */
+static inline int sw_cost_hosts(const struct sw_cost_model *c)
+{
+    int hosts = 0;
+    for (int d = 0; d < c->workers; d++)
+        hosts += d == 0 || c->machine->device[d].host != c->machine->device[d - 1].host;
+    return hosts;
+}
+
 static inline int64_t sw_cost_group_rows(const struct sw_cost_model *c)
 {
     const int64_t batch = c->net->batch, groups = c->is_async ? 1 : c->shape.groups;

@@ -82,6 +82,7 @@ struct sw_net_model {
     int updater_slots;     /* values that the updater keeps for each parameter */
     int64_t sync_period;   /* steps between two exchanges of server groups; 0: they exchange nothing
                             */
+    int64_t warmup_steps;  /* that the first of several asynchronous groups trains alone */
     int64_t fixed_bytes;   /* of every worker, whatever the plan is: batches, staging buffers */
     double memory_share;   /* of the bytes of all layers but parameters, what is needed at once, as
                               passes use memory again; 0: all */

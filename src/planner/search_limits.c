@@ -192,6 +192,10 @@ const char *sw_search_why_blocked(const struct sw_search_space *s, int layer,
     else if (p != SW_PARTITION_ROWS && why)
         snprintf(out, 256, "layer %.48s cannot have partition = %s over %d workers: %.120s", name,
                  sw_partition_names[p], size, why);
+    else if (limits->comm && limits->comm[layer] == SW_EXCHANGE_SFB && s->cost.why_no_factors &&
+             net->layer[layer].steps > 0 && wish <= 0 && location < 0)
+        snprintf(out, 256, "layer %.48s cannot exchange its gradients by comm = sfb: %s", name,
+                 s->cost.why_no_factors);
     else if (limits->comm && limits->comm[layer] >= 0)
         snprintf(out, 256, "layer %.48s cannot exchange its gradients by comm = %s %s", name,
                  sw_exchange_mode_names[limits->comm[layer]],

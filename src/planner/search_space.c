@@ -223,14 +223,14 @@ bool sw_search_may_exchange(const struct sw_cost_model *c, int layer, enum sw_ex
                             bool required)
 {
     const bool own_memory = !c->machine->device[0].host_memory;
-    const int contributors = c->is_async ? c->shape.group_size : c->workers;
 
     if (mode == SW_EXCHANGE_PS)
         return true;
-    if (c->net->layer[layer].steps <= 0 || contributors < 2)
+    if (c->net->layer[layer].steps <= 0 || sw_cost_connected(c) < 2)
         return false;
     if (mode == SW_EXCHANGE_SFB)
-        return !own_memory || !(c->is_async || c->net->controls_updates);
+        return !own_memory || (sw_cost_spreads_factors(c, mode) &&
+                               (required || !sw_cost_factors_take_too_much(c, layer)));
     return own_memory ? !sw_cost_devices_update(c)
                       : required; /* in shared memory it is the same as sfb */
 }
@@ -266,7 +266,7 @@ static void add_rows(struct sw_search_space *s, int layer, const struct sw_searc
     const bool free = is_free(limits->comm, layer);
     const enum sw_exchange_mode wish =
         free ? limits->net_comm : (enum sw_exchange_mode)limits->comm[layer];
-    const bool trains_alone = (s->cost.is_async ? s->cost.shape.group_size : s->cost.workers) == 1;
+    const bool trains_alone = sw_cost_connected(&s->cost) == 1;
     struct sw_layer_choice choice = {.partition = SW_PARTITION_ROWS};
 
     for (enum sw_exchange_mode mode = SW_EXCHANGE_PS; mode < SW_EXCHANGE_AUTO; mode++) {

@@ -277,6 +277,7 @@ int sw_planning_net(const struct sw_job *job, struct sw_net_model **out, struct 
         .batch = job->conf->batch,
         .updater_slots = sw_table_slots(job->params.table),
         .sync_period = cluster->sync_period,
+        .warmup_steps = cluster->warmup_steps,
         .fixed_bytes = fixed_bytes(job),
         .controls_updates = job->exchange.args.controls_updates,
         .copy = sw_copy_terms_of(job->recipe, job->conf, cluster, &job->place.devices),

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "exchange/reduce/factors.h"
 #include "plan/exchange_cost.h"
 #include "planner/cost.h"
 #include "unit/planner/planner_support.h"
@@ -551,6 +552,104 @@ static void memory_is_that_of_the_shards(void **state)
     (void)state;
 }
 
+static struct sw_plan_shape ssp_of(int groups, int size)
+{
+    struct sw_plan_shape shape = shape_of(SW_FRAMEWORK_DOWNPOUR, groups, size);
+
+    shape.consistency = SW_CONSISTENCY_SSP;
+    shape.staleness = 2;
+    shape.servers = 1;
+    return shape;
+}
+
+/* Four groups of a device each: every one gets the factors of all, and makes four updates. */
+static void factors_of_asynchronous_groups_go_to_all(void **state)
+{
+    const struct planner_machine_terms t = gpus(1, 4);
+    const struct sw_plan_shape shape = ssp_of(4, 1);
+    const struct sw_factors_layer layer = {1, FC6_INPUTS, FC6_OUTPUTS};
+    const struct sw_factors_args factors = {
+        .groups = 4, .staleness = 2, .batch_rows = FC6_BATCH, .layers = &layer, .count = 1};
+    const struct sw_exchange_cost_args args = {.workers = 4,
+                                               .servers = 1,
+                                               .rows = 4 * FC6_BATCH,
+                                               .inputs = FC6_INPUTS,
+                                               .outputs = FC6_OUTPUTS,
+                                               .devices = true,
+                                               .peers = true,
+                                               .flops_per_s = 1e12,
+                                               .server_flops_per_s = 1e12 / 8,
+                                               .memory_bytes_per_s = 1e11,
+                                               .link_bytes_per_s = 1e10};
+    const double params = (double)FC6_INPUTS * FC6_OUTPUTS, update_s = 5 * 4 * params / 1e11;
+    struct sw_layer_choice sfb = by_rows;
+    struct sw_exchange_price price;
+    struct fc6 f;
+
+    sfb.comm = SW_EXCHANGE_SFB;
+    fc6_init(&f, &t, &shape);
+    sw_exchange_cost(&args, &price);
+    const struct sw_layer_cost cost = sw_cost_layer(&f.cost, 2, &sfb);
+    const double own_s = 2.0 * FC6_BATCH * params / 1e12; /* in the backward pass */
+    assert_close(cost.params_s, price.ms[SW_EXCHANGE_SFB] * 1e-3 - own_s + 4 * update_s);
+    assert_close(cost.moved_params,
+                 (double)sw_exchange_count(SW_EXCHANGE_SFB, &args, (int64_t)params).moved);
+    assert_close(sw_cost_layer(&f.cost, 2, &by_rows).moved_params,
+                 (double)sw_exchange_count(SW_EXCHANGE_PS, &args, (int64_t)params).moved);
+
+    /* The rings of the other three groups have six arrays each. */
+    const int64_t bytes =
+        sw_cost_bytes(&f.cost, 2, &sfb, 0) - sw_cost_bytes(&f.cost, 2, &by_rows, 0);
+    assert_int_equal(bytes, sw_factors_bytes(&factors));
+    assert_int_equal(bytes, (int64_t)4 * FC6_BATCH * (FC6_INPUTS + FC6_OUTPUTS) * (1 + 3 * 6));
+    assert_false(sw_cost_factors_take_too_much(&f.cost, 2));
+
+    f.net.layer[2].outputs = 1000;
+    assert_true(sw_cost_factors_take_too_much(&f.cost, 2));
+    (void)state;
+}
+
+/* As plan/exchange_modes.c decides for jobs. */
+static void what_keeps_devices_from_exchanging_factors_is_known(void **state)
+{
+    const struct planner_machine_terms one = gpus(1, 4), two = gpus(2, 2), host = cores(1, 4);
+    struct sw_plan_shape shape = ssp_of(4, 1);
+    struct fc6 f;
+
+    fc6_init(&f, &one, &shape);
+    assert_null(f.cost.why_no_factors);
+    assert_int_equal(sw_cost_connected(&f.cost), 4);
+
+    f.net.model.warmup_steps = 1;
+    sw_cost_model_init(&f.cost, &f.net.model, &f.machine.model, &shape);
+    assert_non_null(f.cost.why_no_factors);
+
+    fc6_init(&f, &two, &shape);
+    assert_non_null(f.cost.why_no_factors);
+    assert_int_equal(sw_cost_connected(&f.cost), 1);
+
+    fc6_init(&f, &host, &shape);
+    assert_null(f.cost.why_no_factors);
+    assert_int_equal(sw_cost_connected(&f.cost), 1);
+
+    shape.consistency = SW_CONSISTENCY_HOGWILD;
+    fc6_init(&f, &one, &shape);
+    assert_non_null(f.cost.why_no_factors);
+
+    shape.consistency = SW_CONSISTENCY_ASYNC;
+    shape.staleness = -1;
+    fc6_init(&f, &one, &shape);
+    assert_non_null(f.cost.why_no_factors);
+
+    shape.consistency = SW_CONSISTENCY_BSP;
+    fc6_init(&f, &two, &shape);
+    assert_null(f.cost.why_no_factors);
+    f.net.model.controls_updates = true;
+    sw_cost_model_init(&f.cost, &f.net.model, &f.machine.model, &shape);
+    assert_non_null(f.cost.why_no_factors);
+    (void)state;
+}
+
 /* Two workers on a core each, and a layer with a sample of each kind. */
 static void parts_of_columns_and_rests_are_those_measured(void **state)
 {
@@ -618,6 +717,8 @@ int main(void)
         cmocka_unit_test(threads_limit_what_a_worker_moves),
         cmocka_unit_test(the_slowest_worker_decides),
         cmocka_unit_test(memory_is_that_of_the_shards),
+        cmocka_unit_test(factors_of_asynchronous_groups_go_to_all),
+        cmocka_unit_test(what_keeps_devices_from_exchanging_factors_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -526,8 +526,8 @@ static void a_choice_that_the_user_has_made_has_no_runner_up(void **state)
     assert_true(isfinite(p->planned.runner_up_s[fc6 + 1]));
 }
 
-/* Values of asynchronous groups are updated on the host. */
-static void devices_of_asynchronous_groups_exchange_no_factors(void **state)
+/* Without a bound a device would have to store any number of factors. */
+static void devices_of_unbounded_groups_exchange_no_factors(void **state)
 {
     struct planning *p = *state;
     struct planner_machine_terms t = four_hosts;
@@ -583,7 +583,7 @@ int main(void)
         TEST(all_hosts_of_a_job_have_workers),
         TEST(a_plan_is_at_least_as_fast_as_what_was_found),
         TEST(a_choice_that_the_user_has_made_has_no_runner_up),
-        TEST(devices_of_asynchronous_groups_exchange_no_factors),
+        TEST(devices_of_unbounded_groups_exchange_no_factors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

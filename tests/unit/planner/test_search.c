@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RANDOM_CASES = 300, BETTER_CASES = 100 };
+enum { RANDOM_CASES = 300, ASYNC_CASES = 150, BETTER_CASES = 100 };
 
 static const struct sw_search_limits no_limits = {.staleness = -1, .net_comm = SW_EXCHANGE_AUTO};
 
@@ -45,7 +45,8 @@ struct enumeration {
     struct sw_parallel_plan plan;
     int64_t plans, fitting;
     double best_s;
-    bool restores; /* also plans with memory = fit */
+    bool restores;     /* also plans with memory = fit */
+    int64_t staleness; /* of asynchronous groups; -1: synchronous plans */
 };
 
 static bool is_similar(const struct sw_parallel_plan *a, const struct sw_parallel_plan *b)
@@ -139,6 +140,30 @@ static void try_choice(struct enumeration *e, int layer, double seconds,
         try_residency(e, layer, seconds, choice);
 }
 
+/* Can devices of asynchronous groups exchange the layer's factors, and are these few enough? */
+static bool may_spread(const struct enumeration *e, const struct sw_layer_model *l)
+{
+    const struct sw_plan_shape *shape = &e->plan.shape;
+    const int64_t batch = e->cost.net->batch, x = batch * (int64_t)l->inputs,
+                  dy = batch * (int64_t)l->outputs;
+    const int64_t array = (x + 15) / 16 * 16 + (dy + 15) / 16 * 16;
+
+    if (e->cost.machine->device[e->plan.workers - 1].host > 0)
+        return false;
+    return shape->groups == 1 || array * (1 + (shape->groups - 1) * (2 * e->staleness + 2)) <=
+                                     4 * (int64_t)(l->inputs * l->outputs);
+}
+
+/* Workers that exchange the gradients of a layer in rows: groups on devices of one host have the
+ * same servers. */
+static int exchanging(const struct enumeration *e)
+{
+    const struct sw_device_model *last = &e->cost.machine->device[e->plan.workers - 1];
+
+    return e->staleness >= 0 && (last->host_memory || last->host > 0) ? e->plan.shape.group_size
+                                                                      : e->plan.workers;
+}
+
 static void enumerate_layer(struct enumeration *e, int layer, double seconds)
 {
     const struct sw_net_model *net = e->cost.net;
@@ -150,10 +175,11 @@ static void enumerate_layer(struct enumeration *e, int layer, double seconds)
         return;
     }
 
-    const bool factors = net->layer[layer].steps > 0 && e->plan.workers > 1;
+    const bool factors = net->layer[layer].steps > 0 && exchanging(e) > 1;
+    const bool sfb = e->staleness < 0 || cores || may_spread(e, &net->layer[layer]);
     const bool servers = !cores && shape->framework != SW_FRAMEWORK_ALLREDUCE;
     try_choice(e, layer, seconds, (struct sw_layer_choice){.comm = SW_EXCHANGE_PS});
-    if (factors)
+    if (factors && sfb)
         try_choice(e, layer, seconds, (struct sw_layer_choice){.comm = SW_EXCHANGE_SFB});
     if (factors && servers)
         try_choice(e, layer, seconds, (struct sw_layer_choice){.comm = SW_EXCHANGE_ADAM});
@@ -169,15 +195,17 @@ static void enumerate_shape(struct enumeration *e, const struct planner_net *n,
                             const struct planner_machine *m, enum sw_framework framework,
                             int groups, int size)
 {
+    const bool is_async = e->staleness >= 0;
     const struct sw_plan_shape shape = {.framework = framework,
-                                        .consistency = SW_CONSISTENCY_BSP,
-                                        .staleness = -1,
+                                        .consistency =
+                                            is_async ? SW_CONSISTENCY_SSP : SW_CONSISTENCY_BSP,
+                                        .staleness = e->staleness,
                                         .groups = groups,
                                         .group_size = size,
                                         .servers = framework == SW_FRAMEWORK_ALLREDUCE ? size : 1};
     struct sw_err err;
 
-    if (groups * size > n->model.batch)
+    if ((is_async ? 1 : groups) * size > n->model.batch)
         return;
 
     sw_cost_model_init(&e->cost, &n->model, &m->model, &shape);
@@ -284,7 +312,8 @@ static void the_search_equals_enumeration(void **state)
                                                ? (double)INFINITY
                                                : r.plan[SW_SEARCH_BEST - 1].additive_s,
                                 .best_s = (double)INFINITY,
-                                .restores = c.restores};
+                                .restores = c.restores,
+                                .staleness = -1};
         enumerate(&e, &c.net, &c.machine);
         plans += e.plans;
         refused += e.plans - e.fitting;
@@ -330,7 +359,61 @@ static void the_search_equals_enumeration(void **state)
     (void)state;
 }
 
-/* ---- Better machines ---- */
+/* Returns how many layers of the best plans exchange factors between groups of devices. */
+static int check_groups(const struct random_case *c, int groups, int size, int64_t staleness)
+{
+    struct sw_search_limits limits = no_limits;
+    int factors = 0;
+
+    limits.framework = SW_FRAMEWORK_DOWNPOUR;
+    limits.staleness = staleness;
+    limits.groups = groups;
+    limits.group_size = size;
+
+    struct sw_search_result r = search(&c->net, &c->machine, &limits);
+    struct enumeration e = {.result = &r,
+                            .tenth_s = r.count < SW_SEARCH_BEST
+                                           ? (double)INFINITY
+                                           : r.plan[SW_SEARCH_BEST - 1].additive_s,
+                            .best_s = (double)INFINITY,
+                            .restores = c->restores,
+                            .staleness = staleness};
+    enumerate_shape(&e, &c->net, &c->machine, SW_FRAMEWORK_DOWNPOUR, groups, size);
+
+    assert_true(r.is_exact);
+    assert_int_equal(r.count > 0, e.fitting > 0);
+    if (r.count > 0 && !is_close(r.plan[0].additive_s, e.best_s))
+        fail_msg("%.17g s instead of %.17g s", r.plan[0].additive_s, e.best_s);
+    for (int i = 0; i < r.count; i++) {
+        check_plan(c, &r.plan[i]);
+        for (int k = 0; k < c->net.model.count; k++)
+            factors += r.plan[i].choice[k].comm == SW_EXCHANGE_SFB;
+    }
+
+    sw_search_fini(&r);
+    return groups > 1 && !c->machine.device[0].host_memory ? factors : 0;
+}
+
+/* Under ssp groups exchange factors with each other, too. Groups of different numbers train on
+ * different numbers of rows in a step, so that each shape is searched alone. */
+static void the_search_of_asynchronous_groups_equals_enumeration(void **state)
+{
+    int factors = 0;
+
+    for (uint64_t seed = 0; seed < ASYNC_CASES; seed++) {
+        static struct random_case c;
+
+        make_case(&c, 1000 + seed);
+        for (int groups = 1; groups <= c.machine.model.device_count; groups++)
+            for (int size = 1; groups * size <= c.machine.model.device_count; size++)
+                if (size <= c.net.model.batch)
+                    factors += check_groups(&c, groups, size, 1 + (int64_t)(seed % 2));
+    }
+
+    print_message("%d layers of the best plans exchange factors between groups\n", factors);
+    assert_true(factors > 0);
+    (void)state;
+}
 
 static void better_machines_have_no_worse_plans(void **state)
 {
@@ -524,6 +607,47 @@ static void wishes_are_met(void **state)
     (void)state;
 }
 
+/* Big layers of small batches over slow links. */
+static void factors_of_groups_need_a_bound(void **state)
+{
+    struct planner_machine_terms t = eight_gpus();
+    static struct planner_net net;
+    static struct planner_machine machine;
+    struct sw_search_limits limits = no_limits;
+    int comm[PLANNER_LAYERS], factors = 0;
+
+    t.device_bytes_per_s = 1e9;
+    planner_machine(&machine, &t);
+    planner_alexnet(&net, 32);
+    limits.framework = SW_FRAMEWORK_DOWNPOUR;
+    limits.groups = 4;
+    limits.group_size = 1;
+    limits.staleness = 2;
+
+    struct sw_search_result r = search(&net, &machine, &limits);
+    for (int i = 0; i < net.model.count; i++)
+        factors += r.plan[0].choice[i].comm == SW_EXCHANGE_SFB;
+    assert_int_equal(factors, 3);
+    sw_search_fini(&r);
+
+    for (int pass = 0; pass < 2; pass++) {
+        net.model.warmup_steps = pass == 0;
+        limits.staleness = pass == 0 ? 2 : -1;
+        r = search(&net, &machine, &limits);
+        for (int k = 0; k < r.count; k++)
+            for (int i = 0; i < net.model.count; i++)
+                assert_int_not_equal(r.plan[k].choice[i].comm, SW_EXCHANGE_SFB);
+        assert_true(r.count > 0);
+        sw_search_fini(&r);
+    }
+
+    memset(comm, -1, sizeof comm);
+    comm[net.model.count - 2] = SW_EXCHANGE_SFB;
+    limits.comm = comm;
+    assert_refused(&net, &machine, &limits, "without a staleness bound", "4 worker groups of 1");
+    (void)state;
+}
+
 static void servers_and_counts_are_as_the_user_says(void **state)
 {
     struct planner_machine_terms t = eight_gpus();
@@ -709,10 +833,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_search_equals_enumeration),
+        cmocka_unit_test(the_search_of_asynchronous_groups_equals_enumeration),
         cmocka_unit_test(better_machines_have_no_worse_plans),
         cmocka_unit_test(nets_of_full_size_are_planned),
         cmocka_unit_test(a_slow_network_gives_the_hybrid_of_the_papers),
         cmocka_unit_test(wishes_are_met),
+        cmocka_unit_test(factors_of_groups_need_a_bound),
         cmocka_unit_test(servers_and_counts_are_as_the_user_says),
         cmocka_unit_test(budgets_are_kept),
         cmocka_unit_test(impossible_wishes_name_the_nearest_plan),
