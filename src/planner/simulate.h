@@ -4,14 +4,15 @@
  * forward pass needs first go first) and in chunks, so that an urgent one waits for one chunk at
  * most, but copies of devices in the order of their queues; links are shared by the transfers that
  * cross them; servers take messages in order, sum, update and answer; asynchronous groups go on
- * within their bound of staleness. Devices may be slow, links may be slow, a host may be lost.
- * Deterministic by seed; any thread.
+ * within their bound of staleness, by way of servers or of factors that go to all devices (sfb).
+ * Devices may be slow, links may be slow, a host may be lost. Deterministic by seed; any thread.
  *
  * Workers are simulated one by one; a collective operation is one transfer, which begins when its
  * last member is ready. The cost of a pass comes from sw_cost_pass, so that one worker takes
  * exactly the sum of its layers and the rest of a step. Server groups of hogwild merge their values
  * in time of the servers; that the deltas travel delays nobody and is not simulated. Not simulated
- * either: buckets of small gradients. */
+ * either: buckets of small gradients; and that a device receives the factors of two other groups at
+ * once, which here come one after the other. */
 #pragma once
 
 #include "planner/cost.h"

@@ -1,7 +1,9 @@
 /* Exchanges of parameters, as the table and the routes do them (exchange/): when all members have
  * pushed their gradients of a layer, these are summed, sent, updated and answered, in the stages of
  * enum sw_plansim_stage. Between asynchronous groups the answer to update t is withheld until the
- * slowest group has made t - staleness. */
+ * slowest group has made t - staleness. Where devices of such groups exchange factors
+ * (exchange/reduce/factors.h), an update counts when all workers have its rows, and a worker makes
+ * those of all groups before its forward pass. */
 #include "planner/simulate_private.h"
 
 #include "base/os.h"

@@ -19,6 +19,7 @@ struct work {
     double update_s;      /* of all the layer's parameters by one worker */
     double rows;          /* of the update, times steps */
     double product_flops; /* of the factors of one of these */
+    int groups;           /* that send all workers their factors; 1: the members alone get them */
 };
 
 static double update_s(const struct work *w, double params)
@@ -55,7 +56,7 @@ static double product_rate(const struct sw_plansim *s, const struct work *w,
 static double product_s(const struct sw_plansim *s, const struct work *w,
                         const struct sw_plansim_exchange *e, int makers)
 {
-    double rows = w->rows / makers - w->rows / e->members.count;
+    double rows = w->rows * w->groups / makers - w->rows / e->members.count;
     return sw_cost_time(fmax(rows, 0) * w->product_flops, product_rate(s, w, e));
 }
 
@@ -115,13 +116,14 @@ static int use_servers(struct sw_plansim *s, const struct work *w, struct sw_pla
 static int use_members(struct sw_plansim *s, const struct work *w, struct sw_plansim_exchange *e,
                        bool sends, struct sw_err *err)
 {
-    bool factors = w->comm != SW_EXCHANGE_PS && e->members.count > 1;
+    bool alone = e->members.count == 1 && w->groups == 1;
+    bool factors = w->comm != SW_EXCHANGE_PS && !alone;
     int makers = !w->in_memory ? 1 : servers(s) < w->here ? servers(s) : w->here;
     double sum_s =
         factors || !w->in_memory
             ? 0
             : sw_cost_time(SW_FLOAT_BYTES * (w->here - 1) * w->in_one, s->cost.memory_bytes_per_s);
-    double update = update_s(w, w->in_memory ? w->in_one : w->owned);
+    double update = w->groups * update_s(w, w->in_memory ? w->in_one : w->owned);
     double measured_s = measured_update_s(s, w, e, factors);
 
     if (w->in_memory && measured_s > 0) {
@@ -132,13 +134,16 @@ static int use_members(struct sw_plansim *s, const struct work *w, struct sw_pla
 
     *(w->in_memory ? &e->serve_s : &e->pull_s) = update;
     *(w->hosts > 1 ? &e->sum_s : &e->serve_s) += sum_s;
-    if (!sends || e->members.count == 1)
+    if (!sends || alone)
         return SW_OK;
 
     e->up_bytes = factors ? factor_bytes(w, e, w->layer->inputs) : SW_FLOAT_BYTES * w->owned;
     e->up_arrays = factors ? FACTORS : arrays(w->layer);
     e->is_queued = !w->in_memory && w->hosts == 1;
-    return sw_plansim_paths_get(&s->paths, factors ? SW_PLANSIM_FACTORS : SW_PLANSIM_ALLREDUCE,
+    return sw_plansim_paths_get(&s->paths,
+                                w->groups > 1 ? SW_PLANSIM_FACTORS_TO_ALL
+                                : factors     ? SW_PLANSIM_FACTORS
+                                              : SW_PLANSIM_ALLREDUCE,
                                 e->members, 0, &e->up, err);
 }
 
@@ -147,7 +152,7 @@ static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_e
     const struct sw_layer_model *l = &s->net->layer[e->layer];
     struct sw_layer_choice whole = {.partition = SW_PARTITION_ROWS};
     double params = (double)l->params;
-    struct work w = {.layer = l, .in_memory = true};
+    struct work w = {.layer = l, .in_memory = true, .groups = 1};
 
     if (s->is_async || e->members.count > 1)
         w.comm = whole.comm = s->plan->choice[e->layer].comm;
@@ -165,6 +170,8 @@ static struct work work_of(const struct sw_plansim *s, const struct sw_plansim_e
     w.in_one = s->is_async || s->cost.group.bytes_per_s == 0 ? params : w.owned;
     w.rows = l->steps * (double)s->net->batch;
     w.product_flops = 2 * l->inputs * l->outputs;
+    if (s->is_async && sw_cost_spreads_factors(&s->cost, w.comm))
+        w.groups = s->groups;
 
     return w;
 }
@@ -212,6 +219,8 @@ static int plan_exchange(struct sw_plansim *s, struct sw_plansim_exchange *e, st
             w.in_one = w.owned;
         return use_servers(s, &w, e, s->machine->hosts, err);
     }
+    if (s->is_async && sw_cost_spreads_factors(&s->cost, w.comm))
+        return use_members(s, &w, e, true, err);
     if (s->is_async && (!w.in_memory || host != first_host))
         return use_servers(s, &w, e, first_host, err);
     if (!s->is_async && !w.in_memory && w.hosts == 1 && has_servers)

@@ -127,6 +127,20 @@ static void add_pairs(struct sw_plansim_paths *p, const struct sw_plansim_known_
         }
 }
 
+static void add_to_all(struct sw_plansim_paths *p, const struct sw_plansim_known_path *k,
+                       struct sw_plansim_path *out)
+{
+    for (int i = 0; i < k->members.count; i++)
+        for (int to = 0; to < p->workers; to++) {
+            int from = member(k->members, i);
+            if (from == to)
+                continue;
+
+            struct sw_model_path path = path_of(p->machine, from, to, p->machine->mirrors);
+            add(p, &path, 1, out);
+        }
+}
+
 static void add_star(struct sw_plansim_paths *p, const struct sw_plansim_known_path *k,
                      struct sw_plansim_path *out)
 {
@@ -182,6 +196,8 @@ static double count_copies(struct sw_plansim_paths *p, const struct sw_plansim_k
     case SW_PLANSIM_EXCHANGE:
     case SW_PLANSIM_FACTORS:
         return members - 1;
+    case SW_PLANSIM_FACTORS_TO_ALL: /* to a worker that is not one of them */
+        return members - (members == p->workers);
     default: /* all copies of a round are queued together */
         return 0;
     }
@@ -254,6 +270,8 @@ int sw_plansim_paths_get(struct sw_plansim_paths *p, enum sw_plansim_path_kind k
         add_star(p, k, &k->path);
     else if (kind == SW_PLANSIM_PUSH || kind == SW_PLANSIM_PULL)
         add_servers(p, k, &k->path);
+    else if (kind == SW_PLANSIM_FACTORS_TO_ALL)
+        add_to_all(p, k, &k->path);
     else
         add_pairs(p, k, &k->path);
 

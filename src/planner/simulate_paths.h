@@ -18,6 +18,7 @@ enum sw_plansim_path_kind {
     SW_PLANSIM_ALLREDUCE, /* reduce-scatter and all-gather by direct exchange, first inside hosts,
                          then between them; the array */
     SW_PLANSIM_FACTORS,   /* to every member, to other hosts once; what each member has */
+    SW_PLANSIM_FACTORS_TO_ALL, /* to every other worker of the host; likewise */
     SW_PLANSIM_PUSH, /* to the servers of a host. Devices send a whole unit each, workers in the
                     memory of another host together */
     SW_PLANSIM_PULL, /* the opposite */

@@ -377,6 +377,54 @@ static void factors_replace_gradients(void **state)
     (void)state;
 }
 
+/* As many GPUs as groups, and a layer with factors of 28 kB per row. */
+static void begin_groups(struct job *j, int groups)
+{
+    const struct planner_machine_terms gpus = {
+        .per_host = groups, .flops_per_s = 1e10, .device_bytes_per_s = 1e8, .peers = true};
+
+    begin(j, &gpus, 1);
+    int i = add(j, 0.1, 0.2, 10e6);
+    j->net.layer[i].steps = 1;
+    j->net.layer[i].inputs = 2000;
+    j->net.layer[i].outputs = 5000;
+}
+
+/* Under ssp a device sends the factors of its group's batch to all others, and makes the updates of
+ * all groups: products of 64 rows for each other one. */
+static void devices_of_all_groups_exchange_factors(void **state)
+{
+    const struct sw_slowdown slow = {.device = 1, .link = -1, .factor = 5};
+    const double batch_s = 64 * 28000 / 1e8, product_s = 2.0 * 64 * 1e7 / 1e10;
+
+    for (int groups = 2; groups <= 4; groups++) {
+        struct job j;
+
+        begin_groups(&j, groups);
+        plan_async(&j, groups, 2);
+        j.plan.choice[1].comm = SW_EXCHANGE_SFB;
+
+        /* Two send in opposite directions. Of more, one may wait for others at a device. */
+        const double others = groups - 1, sent_s = step_of(&j) - 0.3 - others * product_s;
+        if (groups == 2)
+            assert_close(sent_s, batch_s);
+        assert_true(sent_s > others * batch_s * (1 - 1e-9) && sent_s < 2 * others * batch_s);
+
+        j.args.slow = &slow;
+        j.args.slow_count = 1;
+        j.args.steps = 12;
+        assert_int_equal(simulate(&j).s.most_staleness, 2);
+
+        /* Without a bound whole gradients, or factors, go to servers. */
+        j.args.slow_count = 0;
+        j.plan.shape.consistency = SW_CONSISTENCY_ASYNC;
+        j.plan.shape.staleness = -1;
+        assert_true(step_of(&j) > 0.3 + 2 * batch_s + others * product_s);
+        sw_parallel_plan_fini(&j.plan);
+    }
+    (void)state;
+}
+
 /* ---- What devices copy themselves, and what a step takes beside its layers ---- */
 
 /* Two GPUs whose servers are on the host. */
@@ -1074,6 +1122,7 @@ int main(void)
         cmocka_unit_test(an_urgent_layer_waits_for_one_chunk),
         cmocka_unit_test(split_layers_move_activations),
         cmocka_unit_test(factors_replace_gradients),
+        cmocka_unit_test(devices_of_all_groups_exchange_factors),
         cmocka_unit_test(devices_fetch_the_lowest_layer_first),
         cmocka_unit_test(every_copy_of_a_device_has_its_latency),
         cmocka_unit_test(server_groups_of_hosts_merge_their_values),
