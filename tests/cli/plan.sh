@@ -335,4 +335,24 @@ plan_json "
 assert d['servers'] == 2 and d['threads_per_worker'] is None, d
 assert d['skipped_counts'] > 0 and d['exact'], d" "$tiny" --gpus 24 --gflops 5000 \
     --set cluster.servers_per_group=2
+# Groups of devices exchange factors where a bound limits what they store, and such a plan trains.
+ssp='--framework downpour --set cluster.staleness=1 --set cluster.worker_groups=2
+    --set cluster.workers_per_group=1'
+# shellcheck disable=SC2086
+plan_json "assert L['fc1']['comm'] == 'sfb' and d['staleness'] == 1, d
+open('$T/ssp.ini', 'w').write('include = tiny.ini\n' + d['ini'])" \
+    "$tiny" --gpus 2 --pcie 1MB/s --gflops 5000 $ssp
+if have_python; then
+    here='--device sim:gpus=2 --oversubscribe'
+    # shellcheck disable=SC2086
+    expect 0 check "$T/ssp.ini" $ssp $here
+    has out '^fc1 +sfb '
+    # shellcheck disable=SC2086
+    expect 0 run "$T/ssp.ini" --no-ui --name planned-ssp --steps 3 $ssp $here
+fi
+# shellcheck disable=SC2086
+plan_json "assert not any(l['comm'] == 'sfb' for l in d['layers']), d" \
+    "$tiny" --gpus 2 --pcie 1MB/s --gflops 5000 $ssp --set cluster.warmup_steps=2
+refused 2 'fc1 cannot exchange its gradients by comm = sfb: without a staleness bound' \
+    "$tiny" --gpus 2 --framework downpour --set cluster.worker_groups=2 --set layer.fc1.comm=sfb
 exit 0
