@@ -12,6 +12,7 @@
 #include "data/room.h"
 #include "data/spec.h"
 #include "infer/inference.h"
+#include "infer/section.h"
 #include "tensor/npy.h"
 #include <math.h>
 #include <string.h>
@@ -226,15 +227,8 @@ static int open_files(struct predictor *p, struct sw_err *err)
 static int open_split(struct predictor *p, struct sw_err *err)
 {
     struct sw_job *job = p->job;
-    const struct sw_section *section = p->args->split
-                                           ? sw_recipe_find(job->recipe, "data", p->args->split)
-                                           : sw_job_find_split(job, SW_SPLIT_EVAL);
-    if (!section)
-        return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "the recipe has no [data val] or [data test] section: select a split, or "
-                          "use --input FILE");
 
-    int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
+    int rc = sw_job_open_section(job, p->args->split, err);
     if (rc != SW_OK)
         return rc;
 

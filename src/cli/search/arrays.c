@@ -150,6 +150,33 @@ static int pack_sets(struct sw_search_labels *l, const char *path, int32_t *valu
     return rc;
 }
 
+int sw_search_labels_of(struct sw_search_labels *l, const char *what, int32_t *values, int64_t rows,
+                        int64_t columns, struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    *l = (struct sw_search_labels){0};
+    if (columns > 1) {
+        rc = pack_sets(l, what, values, rows, columns, err);
+    } else {
+        int32_t most = 0;
+
+        for (int64_t row = 0; row < rows; row++)
+            most = values[row] > most ? values[row] : most;
+        l->owned = values;
+        l->labels = (struct sw_row_labels){
+            .count = rows,
+            .classes = most < SW_LABELS_MOST_CLASSES ? most + 1 : SW_LABELS_MOST_CLASSES,
+            .single = values};
+    }
+
+    if (rc == SW_OK)
+        rc = sw_row_labels_check(&l->labels, what, err);
+    if (rc != SW_OK)
+        sw_search_labels_fini(l);
+    return rc;
+}
+
 int sw_search_labels_read(struct sw_search_labels *l, const char *path, struct sw_err *err)
 {
     struct sw_npy_file f;
@@ -172,26 +199,7 @@ int sw_search_labels_read(struct sw_search_labels *l, const char *path, struct s
     if (rc != SW_OK)
         return rc;
 
-    if (columns > 1) {
-        rc = pack_sets(l, path, values, rows, columns, err);
-    } else {
-        const int32_t *single = values;
-        int32_t most = 0;
-
-        for (int64_t row = 0; row < rows; row++)
-            most = single[row] > most ? single[row] : most;
-        l->owned = values;
-        l->labels = (struct sw_row_labels){
-            .count = rows,
-            .classes = most < SW_LABELS_MOST_CLASSES ? most + 1 : SW_LABELS_MOST_CLASSES,
-            .single = single};
-    }
-
-    if (rc == SW_OK)
-        rc = sw_row_labels_check(&l->labels, path, err);
-    if (rc != SW_OK)
-        sw_search_labels_fini(l);
-    return rc;
+    return sw_search_labels_of(l, path, values, rows, columns, err);
 }
 
 void sw_search_labels_fini(struct sw_search_labels *l)

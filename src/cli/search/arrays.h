@@ -34,6 +34,9 @@ struct sw_search_labels {
  * them with sw_search_labels_fini. Errors: as above. */
 int sw_search_labels_read(struct sw_search_labels *l, const char *path,
                           struct sw_err *err) SW_MUST_CHECK;
+/* The same from values [rows, columns] in memory, which it takes, also with an error. */
+int sw_search_labels_of(struct sw_search_labels *l, const char *what, int32_t *values, int64_t rows,
+                        int64_t columns, struct sw_err *err) SW_MUST_CHECK;
 void sw_search_labels_fini(struct sw_search_labels *l); /* a zeroed one is accepted */
 
 /* The number of threads that --threads gives, or one for each core. Errors: those of the machine

@@ -2,7 +2,9 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/search/arrays.h"
+#include "cli/search/net.h"
 #include "cli/search/verb.h"
+#include "cli/training/train.h"
 #include "search/score.h"
 
 static const char verb[] = "search map";
@@ -15,14 +17,19 @@ struct options {
     const char *side[SIDES], *labels;
     const char *query_side[SIDES], *query_labels;
     const char *metric;
+    struct sw_search_net_options net;
+    bool train;
+    const char *out_dir;
     int64_t threads;
 };
 
 static const struct sw_cli_option rows[] = {
-    SW_CLI_TEXT_OPTION(struct options, side[IMAGES], "images", "I.npy", "vectors of images"),
-    SW_CLI_TEXT_OPTION(struct options, side[TEXTS], "texts", "T.npy",
-                       "vectors of texts; row i belongs to image i"),
-    SW_CLI_TEXT_OPTION(struct options, labels, "labels", "L.npy", "labels of the rows"),
+    SW_CLI_TEXT_OPTION(struct options, side[IMAGES], "images", "I.npy|LAYER",
+                       "vectors of images; with --recipe the layer that computes them"),
+    SW_CLI_TEXT_OPTION(struct options, side[TEXTS], "texts", "T.npy|LAYER",
+                       "vectors of texts, or their layer; row i belongs to image i"),
+    SW_CLI_TEXT_OPTION(struct options, labels, "labels", "L.npy",
+                       "labels of the rows; default with --recipe: those of the data"),
     SW_CLI_TEXT_OPTION(struct options, query_side[IMAGES], "query-images", "I.npy",
                        "images that are asked for; default: each of the images themselves"),
     SW_CLI_TEXT_OPTION(struct options, query_side[TEXTS], "query-texts", "T.npy",
@@ -31,6 +38,10 @@ static const struct sw_cli_option rows[] = {
                        "labels of these queries"),
     SW_CLI_TEXT_OPTION(struct options, metric, "metric", "METRIC",
                        "distance: euclidean, cosine or dot; default: euclidean"),
+    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_CLI_FLAG_OPTION(struct options, train, "train", "with --recipe: train the recipe first"),
+    SW_CLI_TEXT_OPTION(struct options, out_dir, "out", "DIR",
+                       "with --train: folder for checkpoints, as for run"),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -48,6 +59,8 @@ static const struct task tasks[TASKS] = {
 };
 
 struct scores {
+    struct sw_search_net net; /* with --recipe */
+    const char *layer[SIDES]; /* that was computed by it; NULL: none */
     struct sw_search_array base[SIDES], query[SIDES];
     struct sw_search_labels base_labels, query_labels;
     bool own_queries; /* the queries are not the rows themselves */
@@ -76,9 +89,9 @@ static void join_classes(struct sw_row_labels *a, struct sw_row_labels *b)
     b->classes = a->classes;
 }
 
-static int read_all(struct scores *s, const struct options *o, struct sw_err *err)
+static int read_arrays(struct scores *s, const struct options *o, struct sw_err *err)
 {
-    int rc = sw_search_threads(o->threads, &s->threads, err);
+    int rc = SW_OK;
 
     for (int i = 0; rc == SW_OK && i < SIDES; i++) {
         rc = read_side(&s->base[i], o->side[i], s->metric, err);
@@ -95,8 +108,43 @@ static int read_all(struct scores *s, const struct options *o, struct sw_err *er
     return rc;
 }
 
+/* Computes the layers that are named, or if none is those that the recipe brings together. */
+static int compute(struct scores *s, const struct options *o, struct sw_err *err)
+{
+    const bool named = o->side[IMAGES] || o->side[TEXTS];
+
+    struct sw_search_net_options net = o->net;
+
+    if (o->out_dir)
+        net.weights = o->out_dir;
+
+    int rc = sw_search_net_open(&s->net, &net, &o->common, err);
+    if (rc == SW_OK && !named)
+        rc = sw_search_net_pair(&s->net, err);
+
+    for (int i = 0; rc == SW_OK && i < SIDES; i++) {
+        s->layer[i] = named ? o->side[i] : s->net.pair[i];
+        if (s->layer[i])
+            rc = sw_search_net_vectors(&s->net, s->layer[i], NULL, 0, s->metric, &s->base[i], err);
+    }
+
+    if (rc == SW_OK)
+        rc = o->labels ? sw_search_labels_read(&s->base_labels, o->labels, err)
+                       : sw_search_net_labels(&s->net, &s->base_labels, err);
+    return rc;
+}
+
+static int read_all(struct scores *s, const struct options *o, struct sw_err *err)
+{
+    int rc = sw_search_threads(o->threads, &s->threads, err);
+    if (rc != SW_OK)
+        return rc;
+    return o->net.recipe ? compute(s, o, err) : read_arrays(s, o, err);
+}
+
 static void close_all(struct scores *s)
 {
+    sw_search_net_close(&s->net);
     for (int i = 0; i < SIDES; i++) {
         sw_search_array_fini(&s->base[i]);
         sw_search_array_fini(&s->query[i]);
@@ -140,8 +188,21 @@ static int score_tasks(struct scores *s, struct sw_err *err)
 /* ---- Print ------------------------------------------------------------------------------------
  */
 
+static void print_net(struct sw_bytes *out, const struct scores *s)
+{
+    sw_bytes_add(out, "weights      ");
+    sw_weights_describe(&s->net.weights, out);
+    for (int i = 0; i < SIDES; i++)
+        if (s->layer[i])
+            sw_bytes_printf(out, "\n%-12s layer %s", i == IMAGES ? "images" : "texts", s->layer[i]);
+    sw_bytes_add(out, "\n\n");
+}
+
 static void print_text(struct sw_bytes *out, const struct scores *s)
 {
+    if (s->net.weights.path)
+        print_net(out, s);
+
     sw_bytes_printf(out, "%-16s %8s %8s %10s\n", "search", "MAP", "queries", "none found");
     for (int t = 0; t < TASKS; t++)
         if (s->has[t])
@@ -209,6 +270,11 @@ static void print_json(struct sw_bytes *out, const struct scores *s)
 
     sw_json_real(&w, "mean", sum / (count ? count : 1));
     sw_json_string(&w, "metric", sw_metric_name(s->metric));
+    if (s->net.weights.path) {
+        sw_json_string(&w, "images", s->layer[IMAGES]);
+        sw_json_string(&w, "texts", s->layer[TEXTS]);
+        sw_weights_describe_json(&s->net.weights, &w);
+    }
     sw_json_open_object(&w, "details");
 
     for (int t = 0; t < TASKS; t++)
@@ -222,16 +288,59 @@ static void print_json(struct sw_bytes *out, const struct scores *s)
     sw_cli_json_end(&w);
 }
 
+/* ---- Train ------------------------------------------------------------------------------------
+ */
+
+/* As `singa-ws run` does; with --json without its report. Returns the exit code. */
+static int train(const struct options *o)
+{
+    char *recipe[] = {(char *)(uintptr_t)o->net.recipe, NULL};
+    const struct sw_hosts_options hosts = {0};
+    struct sw_cli_common common = o->common;
+    struct sw_job_options job;
+
+    common.args = recipe;
+    common.arg_count = 1;
+    common.quiet = common.json;
+    common.json = false;
+    job = sw_trainer_job_of(&common);
+    job.out_dir = o->out_dir;
+
+    const struct sw_train_args args = {.common = &common, .hosts = &hosts};
+    return sw_train(&args, &job, NULL);
+}
+
 /* ---- The sub-verb -----------------------------------------------------------------------------
  */
 
+static int check_train(const struct options *o)
+{
+    if (o->out_dir && !o->train)
+        return sw_cli_usage(verb, "--out needs --train");
+    if (!o->train)
+        return SW_EXIT_DONE;
+    if (!o->net.recipe || !sw_weights_is_recipe(o->net.recipe))
+        return sw_cli_usage(verb, "--train needs --recipe=RECIPE");
+    return o->net.weights ? sw_cli_usage(verb, "--train and --weights are mutually exclusive")
+                          : SW_EXIT_DONE;
+}
+
 static int check_options(const struct options *o, struct scores *s)
 {
-    const bool queries = o->query_side[IMAGES] || o->query_side[TEXTS];
+    const bool queries = o->query_side[IMAGES] || o->query_side[TEXTS], net = o->net.recipe;
 
-    if (!o->side[IMAGES] && !o->side[TEXTS])
+    if (sw_search_net_check(verb, &o->net, &o->common) != SW_EXIT_DONE)
+        return SW_EXIT_USAGE;
+    if (check_train(o) != SW_EXIT_DONE)
+        return SW_EXIT_USAGE;
+    if (net && (queries || o->query_labels))
+        return sw_cli_usage(verb, "--recipe and --query-%s are mutually exclusive",
+                            o->query_labels         ? "labels"
+                            : o->query_side[IMAGES] ? "images"
+                                                    : "texts");
+    if (!net && !o->side[IMAGES] && !o->side[TEXTS])
         return sw_cli_usage(verb, "--images=I.npy or --texts=T.npy is missing");
-    if (!o->labels)
+    if (!net && !o->labels)
         return sw_cli_usage(verb, "--labels=L.npy is missing");
     if (queries != (o->query_labels != NULL))
         return sw_cli_usage(verb, queries ? "--query-labels=L.npy is missing"
@@ -251,6 +360,8 @@ static int run(void *options)
     struct sw_err err;
 
     int code = check_options(o, &s);
+    if (code == SW_EXIT_DONE && o->train)
+        code = train(o);
     if (code != SW_EXIT_DONE)
         return code;
 
@@ -262,7 +373,7 @@ static int run(void *options)
     else if (rc == SW_OK)
         print_text(&out, &s);
 
-    code = rc == SW_OK ? sw_cli_print(&out) : sw_cli_fail(rc, &err);
+    code = rc == SW_OK ? sw_cli_print(&out) : sw_search_net_refuse(&s.net, rc, &err);
     close_all(&s);
     sw_bytes_fini(&out);
     return code;
@@ -272,14 +383,18 @@ const struct sw_verb sw_search_map = {
     .name = "map",
     .help = "score searches within and between images and texts by labels",
     .typed = verb,
-    .usage = "[OPTION]... --images=I.npy --texts=T.npy --labels=L.npy",
+    .usage = "[OPTION]... --images=I.npy --texts=T.npy --labels=L.npy\n"
+             "[OPTION]... --recipe=RUN|RECIPE [--train]",
     .about =
         "Ranks all rows for each query by exact distances, and prints the mean average precision\n"
         "(MAP) of searches from image to image, text to text, image to text and text to image,\n"
         "and of each class. A row is relevant if it shares a label with the query. Where images\n"
         "are asked for images, or texts for texts, the query itself is left out. Queries of which\n"
-        "no row is relevant are counted, and have no part in the mean.\n\n" SW_SEARCH_ARRAYS_ABOUT,
-    .takes = SW_CLI_JSON,
+        "no row is relevant are counted, and have no part in the mean.\n"
+        "With --recipe a trained net computes the vectors from the data of its recipe, as predict\n"
+        "does. By default they are the layers of two data fields that its last such loss compares\n"
+        "in the last stage, or that of the weights.\n\n" SW_SEARCH_ARRAYS_ABOUT,
+    .takes = SW_CLI_JSON | SW_SEARCH_NET_TAKES,
     SW_CLI_OPTIONS(struct options, rows),
     .max_args = 0,
     .run = run,
