@@ -27,6 +27,18 @@ static int search(struct sw_search_ask *s, int64_t candidates, struct sw_err *er
     return rc;
 }
 
+static int read_queries(struct sw_search_ask *s, const struct sw_search_ask_args *a,
+                        struct sw_err *err)
+{
+    if (!a->computed)
+        return sw_search_array_read(&s->queries, a->queries, s->index.metric,
+                                    s->index.kind->holds_codes, err);
+
+    s->queries = *a->computed;
+    *a->computed = (struct sw_search_array){0};
+    return sw_vectors_check(&s->queries.set.vectors, s->index.metric, "the queries", err);
+}
+
 int sw_search_ask(struct sw_search_ask *s, const struct sw_search_ask_args *a, struct sw_err *err)
 {
     *s = (struct sw_search_ask){.k = a->k};
@@ -35,8 +47,7 @@ int sw_search_ask(struct sw_search_ask *s, const struct sw_search_ask_args *a, s
     if (rc == SW_OK)
         rc = sw_index_open(&s->index, a->index, err);
     if (rc == SW_OK)
-        rc = sw_search_array_read(&s->queries, a->queries, s->index.metric,
-                                  s->index.kind->holds_codes, err);
+        rc = read_queries(s, a, err);
     if (rc != SW_OK)
         return rc;
 

@@ -18,6 +18,8 @@ struct sw_search_ask {
 
 struct sw_search_ask_args {
     const char *index, *queries;
+    struct sw_search_array *computed; /* vectors in place of a file of queries, which are taken;
+                                         or NULL */
     int64_t k, candidates; /* candidates: 0, or how many codes are ordered by their vectors */
     int64_t threads;
 };

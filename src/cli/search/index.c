@@ -2,14 +2,15 @@
 #include "search/index.h"
 #include "base/json.h"
 #include "base/os.h"
-#include "cli/search/arrays.h"
+#include "cli/search/net.h"
 #include "cli/search/verb.h"
 
 static const char verb[] = "search index";
 
 struct options {
     struct sw_cli_common common;
-    const char *out, *kind, *metric, *labels;
+    const char *out, *kind, *metric, *labels, *layer;
+    struct sw_search_net_options net;
     int64_t bits, seed, threads;
 };
 
@@ -24,7 +25,10 @@ static const struct sw_cli_option rows[] = {
     SW_CLI_INT_OPTION(struct options, seed, "seed", "N", 0,
                       "seed of the hyperplanes that make codes of vectors; default: 1"),
     SW_CLI_TEXT_OPTION(struct options, labels, "labels", "L.npy",
-                       "labels of the rows, which search query shows"),
+                       "labels of the rows, which search query shows; default with --recipe and "
+                       "no FILE: those of the data, if they have any"),
+    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_SEARCH_LAYER_ROW(struct options, layer),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -96,6 +100,15 @@ static int show(const struct options *o, double seconds)
 
 static int check_options(const struct options *o, struct sw_index_args *a)
 {
+    int code = sw_search_net_check(verb, &o->net, &o->common);
+    if (code != SW_EXIT_DONE)
+        return code;
+    if (o->layer && !o->net.recipe)
+        return sw_cli_usage(verb, "--layer needs --recipe");
+    if (!o->net.recipe && o->common.arg_count != 1)
+        return sw_cli_usage(verb, o->common.arg_count
+                                      ? "one VECTORS.npy is indexed without --recipe"
+                                      : "VECTORS.npy or --recipe is missing");
     if (!o->out)
         return sw_cli_usage(verb, "--out=FILE is missing");
 
@@ -115,11 +128,46 @@ static int check_options(const struct options *o, struct sw_index_args *a)
     return SW_EXIT_DONE;
 }
 
+static int read_arrays(const struct options *o, const struct sw_index_args *args,
+                       struct sw_search_array *array, struct sw_err *err)
+{
+    const char *path = o->common.args[0];
+
+    int rc = sw_search_array_read(array, path, args->metric, args->kind->holds_codes, err);
+    if (rc == SW_OK && o->metric && array->set.codes.count)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "--metric=%s: %s holds codes, which are compared by "
+                        "their bits",
+                        o->metric, path);
+    if (rc == SW_OK && o->seed && array->set.codes.count)
+        rc = sw_err_set(err, SW_ERR_INVALID, "--seed: %s holds codes already", path);
+    return rc;
+}
+
+/* The rows of the net, and without files the labels of its data. */
+static int compute(const struct options *o, const struct sw_index_args *args,
+                   struct sw_search_net *net, struct sw_search_array *array,
+                   struct sw_search_labels *labels, struct sw_err *err)
+{
+    const char *const *files = (const char *const *)o->common.args;
+    const int count = o->common.arg_count;
+
+    int rc = sw_search_net_open(net, &o->net, &o->common, err);
+    if (rc == SW_OK)
+        rc = sw_search_net_vectors(net, o->layer, files, count, args->metric, array, err);
+    if (rc != SW_OK || count || o->labels)
+        return rc;
+
+    rc = sw_search_net_labels(net, labels, err);
+    return rc == SW_ERR_NOTFOUND ? SW_OK : rc;
+}
+
 static int run(void *options)
 {
     const struct options *o = options;
     const int64_t began = sw_os()->monotonic_ns();
     struct sw_index_args args = {0};
+    struct sw_search_net net = {0};
     struct sw_search_array array = {0};
     struct sw_search_labels labels = {0};
     struct sw_err err;
@@ -130,46 +178,41 @@ static int run(void *options)
 
     int rc = sw_search_threads(o->threads, &args.threads, &err);
     if (rc == SW_OK)
-        rc = sw_search_array_read(&array, o->common.args[0], args.metric, args.kind->holds_codes,
-                                  &err);
+        rc = o->net.recipe ? compute(o, &args, &net, &array, &labels, &err)
+                           : read_arrays(o, &args, &array, &err);
     if (rc == SW_OK && o->labels)
         rc = sw_search_labels_read(&labels, o->labels, &err);
 
     args.set = array.set;
-    args.labels = o->labels ? &labels.labels : NULL;
-    if (rc == SW_OK && o->metric && array.set.codes.count)
-        rc = sw_err_set(&err, SW_ERR_INVALID,
-                        "--metric=%s: %s holds codes, which are compared by "
-                        "their bits",
-                        o->metric, o->common.args[0]);
-    if (rc == SW_OK && o->seed && array.set.codes.count)
-        rc = sw_err_set(&err, SW_ERR_INVALID, "--seed: %s holds codes already", o->common.args[0]);
+    args.labels = labels.owned ? &labels.labels : NULL;
     if (rc == SW_OK)
         rc = sw_index_write(&args, o->out, &err);
 
+    code = rc == SW_OK ? show(o, (double)(sw_os()->monotonic_ns() - began) * 1e-9)
+                       : sw_search_net_refuse(&net, rc, &err);
     sw_search_array_fini(&array);
     sw_search_labels_fini(&labels);
-    return rc == SW_OK ? show(o, (double)(sw_os()->monotonic_ns() - began) * 1e-9)
-                       : sw_cli_fail(rc, &err);
+    sw_search_net_close(&net);
+    return code;
 }
 
 const struct sw_verb sw_search_index = {
     .name = "index",
     .help = "build an index of vectors or codes",
     .typed = verb,
-    .usage = "[OPTION]... --out=FILE VECTORS.npy",
+    .usage = "[OPTION]... --out=FILE VECTORS.npy\n"
+             "[OPTION]... --out=FILE --recipe=RUN|RECIPE [FILE]...",
     .about = "Builds an index, which search query and search recall ask:\n"
              "  exact  the vectors alone, all of which are compared\n"
              "  va     a VA-file: the same answer, and few vectors are read (euclidean, cosine)\n"
              "  codes  binary codes, all of which are compared; those of vectors say on which\n"
              "         side of random hyperplanes they lie\n"
              "  mih    codes with multi-index hashing: the same answer, and few are "
-             "compared\n\n" SW_SEARCH_ARRAYS_ABOUT,
+             "compared\n" SW_SEARCH_NET_ABOUT "\n\n" SW_SEARCH_ARRAYS_ABOUT,
     .more = "The file appears only when it is complete.",
-    .takes = SW_CLI_JSON | SW_CLI_QUIET,
+    .takes = SW_CLI_JSON | SW_CLI_QUIET | SW_SEARCH_NET_TAKES,
     SW_CLI_OPTIONS(struct options, rows),
-    .min_args = 1,
-    .max_args = 1,
+    .max_args = -1,
     .arg_name = "VECTORS.npy",
     .run = run,
 };

@@ -193,7 +193,7 @@ int sw_search_net_vectors(struct sw_search_net *n, const char *layer, const char
     if (rc == SW_OK)
         rc = sw_job_predict(n->trainer.job, &args, &sink, &info, err);
     if (rc == SW_OK) {
-        snprintf(what, sizeof what, "layer %s", layer);
+        snprintf(what, sizeof what, "layer %s", info.layer);
         out->set.vectors = (struct sw_vectors){out->owned, rows.count, (int)rows.width};
         rc = sw_vectors_check(&out->set.vectors, m, what, err);
     }

@@ -18,6 +18,15 @@ struct sw_search_net_options {
                            "RUN, or the newest run of the recipe"),                                \
         SW_CLI_TEXT_OPTION(holder, member.split, "split", "NAME",                                  \
                            "with --recipe: data section; default: val where it exists, else test")
+/* The row of a sub-verb that computes one layer. */
+#define SW_SEARCH_LAYER_ROW(holder, member)                                                        \
+    SW_CLI_TEXT_OPTION(holder, member, "layer", "LAYER",                                           \
+                       "with --recipe: layer whose rows are the vectors; default: the input of "   \
+                       "the last loss")
+/* The sentences about it for --help. */
+#define SW_SEARCH_NET_ABOUT                                                                        \
+    "With --recipe a trained net computes the vectors: of files that predict reads (images,\n"     \
+    "rows of tables, arrays of raw values), else of a section of the recipe's data."
 /* What they need in sw_verb.takes. */
 #define SW_SEARCH_NET_TAKES (SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_DB)
 

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/search/ask.h"
+#include "cli/search/net.h"
 #include "cli/search/verb.h"
 #include "tensor/npy.h"
 
@@ -11,7 +12,8 @@ enum { USUAL_NEIGHBORS = 10 };
 
 struct options {
     struct sw_cli_common common;
-    const char *vectors, *ids;
+    const char *vectors, *ids, *layer;
+    struct sw_search_net_options net;
     int64_t k, candidates, threads;
 };
 
@@ -29,6 +31,8 @@ static const struct sw_cli_option rows[] = {
                       "order the N nearest codes by the distances of their vectors"),
     SW_CLI_TEXT_OPTION(struct options, ids, "ids", "I.npy",
                        "also write the rows that were found, int32 [queries, neighbors]"),
+    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_SEARCH_LAYER_ROW(struct options, layer),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -114,22 +118,65 @@ static int write_ids(const struct sw_search_ask *s, const char *path, struct sw_
     return rc;
 }
 
-static int run(void *options)
+static int check_options(const struct options *o)
 {
-    const struct options *o = options;
+    int code = sw_search_net_check(verb, &o->net, &o->common);
+    if (code != SW_EXIT_DONE)
+        return code;
+    if (o->layer && !o->net.recipe)
+        return sw_cli_usage(verb, "--layer needs --recipe");
+    if (o->vectors && o->net.recipe)
+        return sw_cli_usage(verb, "--vectors and --recipe are mutually exclusive");
+    if (o->common.arg_count > 1 && !o->net.recipe)
+        return sw_cli_usage(verb, "files of queries need --recipe");
+    return o->vectors || o->net.recipe
+               ? SW_EXIT_DONE
+               : sw_cli_usage(verb, "--vectors=Q.npy or --recipe is missing");
+}
+
+/* Computes the queries with the net. */
+static int compute(const struct options *o, struct sw_search_net *net,
+                   struct sw_search_array *queries, struct sw_err *err)
+{
+    int rc = sw_search_net_open(net, &o->net, &o->common, err);
+
+    return rc == SW_OK
+               ? sw_search_net_vectors(net, o->layer, (const char *const *)o->common.args + 1,
+                                       o->common.arg_count - 1, SW_METRIC_EUCLIDEAN, queries, err)
+               : rc;
+}
+
+static int ask(const struct options *o, struct sw_search_net *net, struct sw_search_ask *s,
+               struct sw_err *err)
+{
+    struct sw_search_array queries = {0};
     const struct sw_search_ask_args args = {.index = o->common.args[0],
                                             .queries = o->vectors,
+                                            .computed = o->net.recipe ? &queries : NULL,
                                             .k = o->k,
                                             .candidates = o->candidates,
                                             .threads = o->threads};
-    struct sw_search_ask s;
+
+    int rc = o->net.recipe ? compute(o, net, &queries, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_search_ask(s, &args, err);
+    sw_search_array_fini(&queries);
+    return rc;
+}
+
+static int run(void *options)
+{
+    const struct options *o = options;
+    struct sw_search_net net = {0};
+    struct sw_search_ask s = {0};
     struct sw_bytes out = {0};
     struct sw_err err;
 
-    if (!o->vectors)
-        return sw_cli_usage(verb, "--vectors=Q.npy is missing");
+    int code = check_options(o);
+    if (code != SW_EXIT_DONE)
+        return code;
 
-    int rc = sw_search_ask(&s, &args, &err);
+    int rc = ask(o, &net, &s, &err);
     if (rc == SW_OK && o->ids)
         rc = write_ids(&s, o->ids, &err);
     if (rc == SW_OK && o->common.json)
@@ -137,8 +184,9 @@ static int run(void *options)
     else if (rc == SW_OK && !o->common.quiet)
         print_text(&out, &s);
 
-    const int code = rc == SW_OK ? sw_cli_print(&out) : sw_cli_fail(rc, &err);
+    code = rc == SW_OK ? sw_cli_print(&out) : sw_search_net_refuse(&net, rc, &err);
     sw_search_ask_fini(&s);
+    sw_search_net_close(&net);
     sw_bytes_fini(&out);
     return code;
 }
@@ -149,16 +197,18 @@ const struct sw_verb sw_search_query = {
     .name = "query",
     .help = "find nearest neighbors in an index",
     .typed = verb,
-    .usage = "[OPTION]... --vectors=Q.npy INDEX",
+    .usage = "[OPTION]... --vectors=Q.npy INDEX\n"
+             "[OPTION]... --recipe=RUN|RECIPE INDEX [FILE]...",
     .about =
         "Finds the nearest rows of an index for each query: nearest first, equal ones by row.\n"
-        "Kinds exact and va give the exact answer, mih that of codes.\n\n" SW_SEARCH_ARRAYS_ABOUT,
+        "Kinds exact and va give the exact answer, mih that of codes.\n" SW_SEARCH_NET_ABOUT
+        "\n\n" SW_SEARCH_ARRAYS_ABOUT,
     .more = "Distances are euclidean, 1 - cosine, the dot product (largest first), or bits.",
-    .takes = SW_CLI_JSON | SW_CLI_QUIET,
+    .takes = SW_CLI_JSON | SW_CLI_QUIET | SW_SEARCH_NET_TAKES,
     SW_CLI_OPTIONS(struct options, rows),
     .defaults = &defaults,
     .min_args = 1,
-    .max_args = 1,
+    .max_args = -1,
     .arg_name = "INDEX",
     .run = run,
 };
