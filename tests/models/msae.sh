@@ -3,6 +3,7 @@
 # 0.162, 0.462, 0.182, 0.179; image to image varies by 0.003 with the seed).
 . "$(dirname "$0")/lib.sh"
 needs wikipedia-xmodal/raw_features_with_tfidf1000.mat
+export OMP_NUM_THREADS=1 # the layers are too small for a second thread
 "$SW" search map --recipe "$SW_SOURCE_DIR/recipes/msae.ini" --train --out "$T/run" --json >"$T/out" 2>"$T/err" ||
     fail "exit $?"
 for floor in i2i:0.158 t2t:0.49 i2t:0.23 t2i:0.19; do
