@@ -46,9 +46,10 @@ static void add_budget(struct writing *w, const struct sw_job_conf *c, int64_t b
         add(w, "job", NULL, "memory", text);
 }
 
-static void add_cluster(struct writing *w, const struct sw_cluster_conf *c,
+static void add_cluster(struct writing *w, const struct sw_section *cluster,
                         const struct sw_plan_shape *s, int hosts)
 {
+    const struct sw_cluster_conf *c = cluster->common;
     struct sw_cluster_conf want = {.framework = (int)s->framework, .staleness = s->staleness};
     struct sw_cluster_sync usual;
     struct sw_err ignored;
@@ -78,7 +79,9 @@ static void add_cluster(struct writing *w, const struct sw_cluster_conf *c,
     if (c->consistency != (int)consistency)
         add(w, "cluster", NULL, "consistency", sw_consistency_name(consistency));
 
-    if (c->comm != SW_EXCHANGE_PS)
+    /* Between devices the default is auto. */
+    const bool by_default = !sw_section_is_set(cluster, "comm") && s->groups * s->group_size > 1;
+    if (c->comm != SW_EXCHANGE_PS || by_default)
         add(w, "cluster", NULL, "comm", sw_exchange_mode_names[SW_EXCHANGE_PS]);
 }
 
@@ -167,7 +170,7 @@ int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_pla
                       struct sw_planning_texts *out, struct sw_err *err)
 {
     const struct sw_planning_net *p = m->user;
-    const struct sw_cluster_conf *c = sw_recipe_find(p->job->recipe, "cluster", NULL)->common;
+    const struct sw_section *cluster = sw_recipe_find(p->job->recipe, "cluster", NULL);
     struct writing w = {.to = out};
 
     *out = (struct sw_planning_texts){0};
@@ -175,14 +178,14 @@ int sw_planning_texts(const struct sw_net_model *m, const struct sw_parallel_pla
         return sw_err_set(err, SW_ERR_INVALID, "a plan of %d layers, for a net of %d", plan->layers,
                           m->count);
 
-    int rc = check_staleness(c, &plan->shape, err);
+    int rc = check_staleness(cluster->common, &plan->shape, err);
     if (rc != SW_OK)
         return rc;
 
     if (p->job->conf->partition != SW_PARTITION_ROWS)
         add(&w, "job", NULL, "partition", sw_partition_names[SW_PARTITION_ROWS]);
     add_budget(&w, p->job->conf, plan->fit.budget_bytes);
-    add_cluster(&w, c, &plan->shape, hosts);
+    add_cluster(&w, cluster, &plan->shape, hosts);
     rc = add_layers(&w, p, plan, err);
 
     out->ini = sw_bytes_take(&w.ini);

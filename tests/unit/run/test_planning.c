@@ -332,7 +332,8 @@ static void open_with(const char *const *sets, const struct sw_planning_texts *t
         fail_msg("%s%s\n%s", t->err.text, sw_bytes_text(&t->messages), texts->ini);
 }
 
-/* Only what differs from the recipe, which may differ from the defaults. */
+/* Only what differs from the recipe, which may differ from the defaults, and comm, whose default
+ * depends on the device. */
 static void settings_are_those_that_the_recipe_lacks(void **state)
 {
     static const char *const sets[] = {"job.partition=1",         "cluster.comm=sfb",
@@ -350,11 +351,12 @@ static void settings_are_those_that_the_recipe_lacks(void **state)
     p.choice[layer_at(m.net, "fc1")].comm = SW_EXCHANGE_SFB;
     p.choice[layer_at(m.net, "conv2")].partition = SW_PARTITION_COLUMNS;
     assert_int_equal(sw_planning_texts(m.net, &p, 1, &texts, &err), SW_OK);
-    assert_string_equal(texts.ini, "[cluster]\nframework = custom\nworkers_per_group = 2\n"
-                                   "servers_per_group = 2\n\n[layer conv2]\npartition = 1\n\n"
-                                   "[layer fc1]\ncomm = sfb\n");
-    assert_int_equal(texts.count, 5);
-    assert_string_equal(texts.sets[3], "layer.conv2.partition=1");
+    assert_string_equal(texts.ini,
+                        "[cluster]\nframework = custom\nworkers_per_group = 2\n"
+                        "servers_per_group = 2\ncomm = ps\n\n[layer conv2]\npartition = 1\n\n"
+                        "[layer fc1]\ncomm = sfb\n");
+    assert_int_equal(texts.count, 6);
+    assert_string_equal(texts.sets[4], "layer.conv2.partition=1");
     sw_planning_texts_fini(&texts);
 
     for (uint64_t seed = 20; seed < 26; seed++) {
