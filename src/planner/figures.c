@@ -255,8 +255,8 @@ int sw_given_parse(struct sw_given_figures *g, const char *list, const char *by,
 static const char *idle_reason(enum need need, const struct sw_given_scope *scope, bool in_list)
 {
     if (need == NETWORK && !scope->network)
-        return in_list ? "needs hosts=2 or more: one host has no network"
-                       : "needs --hosts 2 or more: one host has no network";
+        return in_list ? "needs hosts: one host has no network"
+                       : "needs --hosts: one host has no network";
     if (need == GPUS && !scope->gpus)
         return in_list ? "needs gpus or gpus-per-host: the workers compute on cores"
                        : "needs --gpus or --gpus-per-host: the workers compute on cores";

@@ -44,7 +44,7 @@ int sw_given_parse(struct sw_given_figures *g, const char *list, const char *by,
 
 /* What a machine has that figures can describe. */
 struct sw_given_scope {
-    bool network;    /* several hosts */
+    bool network;    /* a number of hosts is given */
     bool gpus;       /* devices with memory of their own */
     bool cores_only; /* the user asks for workers on cores */
 };

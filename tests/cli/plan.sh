@@ -156,7 +156,8 @@ if have_python; then
 fi
 
 # A figure that would change nothing is refused, with what would make it apply.
-refused 2 '^singa-ws: --net needs --hosts 2 or more' "$tiny" --gpus 2 --net 1Gbit
+refused 2 '^singa-ws: --net needs --hosts: one host' "$tiny" --gpus 2 --net 1Gbit
+expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --net 1Gbit
 refused 2 '^singa-ws: --pcie needs --gpus or' "$tiny" --hosts 2 --pcie 12GB/s
 refused 2 '--what-if, line 1, column 10: gpu-memory needs gpus or' "$tiny" --what-if 'hosts=2, gpu-memory=8GB'
 refused 2 '--gpus contradicts --device' "$tiny" --gpus 2 --device cpu

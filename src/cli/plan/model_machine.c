@@ -108,7 +108,8 @@ static int imagine_machine(struct sw_plan_model *m, const char *device,
     return SW_OK;
 }
 
-/* Refuses figures that the machine has no use for. */
+/* Refuses figures that the machine has no use for. With a given number of hosts the network may be
+ * given also for one, so that numbers can be compared. */
 static int check_figures(const struct sw_plan_model *m, const char *device,
                          const struct sw_plan_target *t, struct sw_err *err)
 {
@@ -116,7 +117,7 @@ static int check_figures(const struct sw_plan_model *m, const char *device,
     const bool counts_gpus =
         g->gpus.value > 0 && g->hosts.value <= 0 && g->gpus_per_host.value <= 0;
     const struct sw_given_scope scope = {
-        .network = g->hosts.value > 1 || g->server_hosts.value > 0 || (t->grows && !counts_gpus),
+        .network = g->hosts.value > 0 || g->server_hosts.value > 0 || (t->grows && !counts_gpus),
         .gpus = !sw_machine_on_cores(&m->args),
         .cores_only = device && m->args.request && m->args.request->driver->caps.host_memory,
     };

@@ -181,7 +181,7 @@ static void figures_without_effect_are_refused(void **state)
         const struct sw_given_scope *scope;
         const char *option, *item; /* what messages say; NULL: it applies */
     } rows[] = {
-        {"net", "1Gbit", &gpus, "--net needs --hosts 2", "net needs hosts=2"},
+        {"net", "1Gbit", &gpus, "--net needs --hosts", "net needs hosts"},
         {"net", "1Gbit", &hosts, NULL, NULL},
         {"net-latency", "50us", &cores, "--net-latency needs --hosts", "net-latency needs hosts"},
         {"pcie", "12GB/s", &hosts, "--pcie needs --gpus or", "pcie needs gpus or"},
