@@ -17,7 +17,7 @@
 /* The layers of a device are measured in its second step and in every 32nd from there; its steps
  * overlap, so that the time of one is that of several in a row. */
 enum {
-    LEAST_STEPS = 3,
+    LEAST_STEPS = 6,
     MOST_STEPS = 200,
     DEVICE_LEAST_STEPS = 12,
     DEVICE_STEPS = 36,
@@ -245,7 +245,8 @@ static double update_ms(const struct measuring *x, int layer, double *room)
     return middle(room + 2, (size_t)(steps - 1)) / x->job->topology->servers;
 }
 
-/* The median time of a step, as the mean of some that follow one another: steps of a device begin
+/* In the second step a worker waits for the first one of others, which allocates. The median time
+ * of a later step, as the mean of some that follow one another: steps of a device begin
  * in turns, while earlier ones still compute. begins_ms: room for all steps. */
 static double step_ms(const struct measuring *x, double *begins_ms)
 {
@@ -256,7 +257,7 @@ static double step_ms(const struct measuring *x, double *begins_ms)
 
     for (size_t i = 0; i < stored; i++) {
         const struct sw_trace_event *e = &t->events[i];
-        if (e->what == SW_TRACE_FORWARD && e->index == 0 && e->role == 0 && e->step > 1 &&
+        if (e->what == SW_TRACE_FORWARD && e->index == 0 && e->role == 0 && e->step > 2 &&
             count < (size_t)x->options.steps)
             begins_ms[count++] = (double)e->begin_ns * 1e-6;
     }
