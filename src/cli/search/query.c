@@ -8,8 +8,6 @@
 
 static const char verb[] = "search query";
 
-enum { USUAL_NEIGHBORS = 10 };
-
 struct options {
     struct sw_cli_common common;
     const char *vectors, *ids, *layer;
@@ -20,15 +18,7 @@ struct options {
 static const struct sw_cli_option rows[] = {
     SW_CLI_TEXT_OPTION(struct options, vectors, "vectors", "Q.npy",
                        "queries: vectors, or codes for an index of codes"),
-    {.name = "neighbors",
-     .arg = "N",
-     .help = "number of neighbors; default: 10",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, k),
-     .min = 1,
-     .letter = 'k'},
-    SW_CLI_INT_OPTION(struct options, candidates, "candidates", "N", 1,
-                      "order the N nearest codes by the distances of their vectors"),
+    SW_SEARCH_NEIGHBORS_ROWS(struct options),
     SW_CLI_TEXT_OPTION(struct options, ids, "ids", "I.npy",
                        "also write the rows that were found, int32 [queries, neighbors]"),
     SW_SEARCH_NET_ROWS(struct options, net),
@@ -191,7 +181,7 @@ static int run(void *options)
     return code;
 }
 
-static const struct options defaults = {.k = USUAL_NEIGHBORS};
+static const struct options defaults = {.k = SW_SEARCH_USUAL_NEIGHBORS};
 
 const struct sw_verb sw_search_query = {
     .name = "query",

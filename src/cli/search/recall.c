@@ -8,8 +8,6 @@
 
 static const char verb[] = "search recall";
 
-enum { USUAL_NEIGHBORS = 10 };
-
 struct options {
     struct sw_cli_common common;
     const char *queries, *truth;
@@ -19,15 +17,7 @@ struct options {
 static const struct sw_cli_option rows[] = {
     SW_CLI_TEXT_OPTION(struct options, queries, "queries", "Q.npy",
                        "queries: vectors, or codes for an index of codes"),
-    {.name = "neighbors",
-     .arg = "N",
-     .help = "number of neighbors; default: 10",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, k),
-     .min = 1,
-     .letter = 'k'},
-    SW_CLI_INT_OPTION(struct options, candidates, "candidates", "N", 1,
-                      "order the N nearest codes by the distances of their vectors"),
+    SW_SEARCH_NEIGHBORS_ROWS(struct options),
     SW_CLI_TEXT_OPTION(struct options, truth, "truth", "TRUTH",
                        "exact: search all; or I.npy with the true rows; default: exact"),
     SW_SEARCH_THREADS_OPTION(struct options),
@@ -182,7 +172,7 @@ static int run(void *options)
     return code;
 }
 
-static const struct options defaults = {.k = USUAL_NEIGHBORS};
+static const struct options defaults = {.k = SW_SEARCH_USUAL_NEIGHBORS};
 
 const struct sw_verb sw_search_recall = {
     .name = "recall",
