@@ -123,7 +123,7 @@ const struct sw_opt sw_cluster_opts[] = {
     OPT(BYTES, bandwidth,
         "most bytes per second that each host sends to the others, and each device to its host and "
         "to other devices, such as 60MB or 500Mbit; default: no limit",
-        .def = "0", .min = 0, .max = 1e12),
+        .def = "0", .min = 1000, .max = 1e12),
     OPT(ENUM, on_host_loss,
         "when a host is lost: save, the others write a checkpoint of the last complete step and "
         "end; stop, they end; go_on, asynchronous groups train on without it, unless it is the "

@@ -25,6 +25,8 @@ hasnt out 'measured, the slowest|predicted'
 # The limit of what a host sends is also one of what it measures.
 expect 0 run large.ini $two -v --set cluster.comm=auto --set cluster.bandwidth=80Mbit
 has out '^ +chosen for ([0-9.]+ [kM]B/s|10\.0 MB/s \(cluster\.bandwidth\) of [0-9.]+ MB/s) between hosts'
+expect 2 check large.ini $two --set cluster.bandwidth=60
+has err 'bandwidth = 60: must be from 1000 to'
 
 # Without a layer that has large factors nothing is measured.
 expect 0 run "$tiny" $two -v --set cluster.comm=auto --set 'job.batch=512' --steps 1
