@@ -180,11 +180,16 @@ class Compared:
         return abs(self.ratio() - 1)
 
 
+def gpu_count(setup):
+    """Settings of a plan that uses all simulated GPUs; none on cores, which it may divide."""
+    return [] if setup.device == "cpu" else ["cluster.workers_per_group=%d" % setup.workers]
+
+
 def compare_machine(bench, those):
     """The layers are measured once for all set-ups of a net on a machine, then each is trained."""
     most = max(those, key=lambda c: c.setup.workers).setup
     for _ in range(repeats_of(bench, most.net)):
-        predict(bench, most, list(ROWS) + ["cluster.workers_per_group=%d" % most.workers], True)
+        predict(bench, most, gpu_count(most), True)
         for c in those:
             c.predict(bench)
         for c in those:
@@ -262,8 +267,8 @@ def choice_figure(bench):
     for (net, device, one_core), those in compare(bench).items():
         if len(those) < 2:
             continue
-        free = Setup(net, 0, device=device, one_core=one_core)
-        gpus = [] if device == "cpu" else ["cluster.workers_per_group=%d" % those[0].setup.workers]
+        free = Setup(net, those[0].setup.workers, device=device, one_core=one_core)
+        gpus = gpu_count(free)
         plan = predict(bench, free, gpus)
         best = min(those, key=lambda c: median(c.measured))
         sets = gpus + settings_of(plan["ini"])
