@@ -12,10 +12,9 @@ from frameworks import median
 MEDIAN_GOAL, LARGEST_GOAL, CHOICE_GOAL = 0.10, 0.25, 1.05
 LEAST_SETUPS = 12
 
-# The nets, and the steps of one training; batches are small, so that one takes seconds. A net whose
-# step is about a millisecond is measured more often: any other process changes such a step.
+# The nets, and the steps of one training; batches are small, so that one takes seconds.
 NETS = {
-    "mlp": dict(recipe="mnist-mlp.ini", batch=64, warmup=50, steps=1000, on_devices=100, repeats=5),
+    "mlp": dict(recipe="mnist-mlp.ini", batch=64, warmup=50, steps=1000, on_devices=100),
     "quick": dict(recipe="cifar10-quick.ini", batch=100, warmup=5, steps=40),
     "alexnet": dict(recipe="alexnet-owt.ini", batch=16, warmup=2, steps=6),
     "char-rnn": dict(recipe="char-rnn.ini", batch=50, warmup=3, steps=20),
@@ -78,10 +77,6 @@ def net_of(bench, setup):
     if bench.options.trial:
         net.update(warmup=1, steps=3)
     return net
-
-
-def repeats_of(bench, net):
-    return bench.options.repeats * NETS[net].get("repeats", 1)
 
 
 def prefix(setup):
@@ -188,7 +183,7 @@ def gpu_count(setup):
 def compare_machine(bench, those):
     """The layers are measured once for all set-ups of a net on a machine, then each is trained."""
     most = max(those, key=lambda c: c.setup.workers).setup
-    for _ in range(repeats_of(bench, most.net)):
+    for _ in range(bench.options.repeats):
         predict(bench, most, gpu_count(most), True)
         for c in those:
             c.predict(bench)
@@ -255,7 +250,7 @@ def choice_of(plan):
 def both(bench, *two):
     """Trains two set-ups with their settings in turns; returns the times of each."""
     times = [], []
-    for _ in range(max(3, repeats_of(bench, two[0][0].net))):
+    for _ in range(max(3, bench.options.repeats)):
         for (setup, sets), t in zip(two, times):
             t.append(train(bench, setup, sets))
     return times
