@@ -46,7 +46,7 @@ def curves(named, x_name, y_name, y_from=None):
                 grid[row][scaled(x, x0, x1, WIDTH)] = letter.upper()
     lines = []
     for r, cells in enumerate(grid):
-        y = y1 - (y1 - y0) * r / (HEIGHT - 1)
+        y = y0 + (y1 - y0) * (HEIGHT - 1 - r) / (HEIGHT - 1)
         mark = "%8.4g" % y if r % 5 == 0 else ""
         lines.append(("%8s |%s" % (mark, "".join(cells))).rstrip())
     lines.append("%8s +%s" % ("", "-" * WIDTH))
