@@ -35,7 +35,7 @@ struct sw_run {
     double segment_at;     /* start of the last segment */
     int64_t last_step;     /* of any series; -1: none */
     double loss, accuracy; /* newest train loss, newest accuracy of any other split; NaN: none */
-    double samples_per_s;  /* newest; NaN: none */
+    double samples_per_s;  /* of the newest 100 steps; NaN: none */
     double last_sign_at;   /* time of the last record of a run that is stored as running; else 0 */
     int64_t checkpoint_step; /* of the newest checkpoint; -1: none */
     /* Over all splits but train: the highest accuracy and the lowest loss, and where each was first

@@ -111,7 +111,8 @@ static void rows_of_a_run_are_iterated(void **state)
     for (int step = 1; step <= 10; step++)
         sw_history_point(p, loss, step, step % 4);
     sw_history_point(p, accuracy, 10, 0.5);
-    sw_history_point(p, rate, 10, 800);
+    sw_history_point(p, rate, 9, 400);
+    sw_history_point(p, rate, 10, 1200);
     sw_history_step_time(p, &(struct sw_step_time){.step = 1, .forward_ms = 3, .wait_ms = 1});
     sw_history_checkpoint(h, 5, "/c5", 1, "x", true);
     sw_history_checkpoint(h, 10, "/c10", 1, "x", false);
@@ -132,7 +133,7 @@ static void rows_of_a_run_are_iterated(void **state)
                         m.last, m.min, m.max);
     ok(sw_rows_end(&rows), &err);
     assert_string_equal(sw_bytes_text(&out),
-                        "train.loss:10:2:0:3 train.samples_per_s:10:800:800:800 "
+                        "train.loss:10:2:0:3 train.samples_per_s:10:1200:400:1200 "
                         "test.accuracy:10:0.5:0.5:0.5 ");
     sw_bytes_clear(&out);
     struct sw_run_time t;
@@ -145,7 +146,7 @@ static void rows_of_a_run_are_iterated(void **state)
     sw_bytes_fini(&out);
     ok(sw_history_find(r, "walk", &run, &err), &err);
     assert_int_equal(run.last_step, 10);
-    assert_true(run.loss == 2 && run.accuracy == 0.5 && run.samples_per_s == 800);
+    assert_true(run.loss == 2 && run.accuracy == 0.5 && run.samples_per_s == 600); /* of both steps */
     sw_run_fini(&run);
     ok(sw_history_find(r, "empty", &run, &err), &err);
     assert_int_equal(run.last_step, -1);
