@@ -276,14 +276,19 @@ static void report_summary(struct running *r, enum sw_run_status status)
                              .peak_bytes = peak_bytes(job),
                              .rss_bytes = resident_bytes(),
                              .skipped_records = sw_job_skipped(job)};
-    int64_t steps = w->step - w->record.first_step;
+    int64_t from = w->record.first_step, trained_ns = w->timer.trained_ns;
 
-    if (steps > 0 && w->timer.trained_ns > 0) {
-        e.step_ms = (double)w->timer.trained_ns * 1e-6 / (double)steps;
+    if (w->step > from + 1) { /* the first step is no typical one */
+        from++;
+        trained_ns -= w->timer.first_ns;
+    }
+
+    if (w->step > from && trained_ns > 0) {
+        e.step_ms = (double)trained_ns * 1e-6 / (double)(w->step - from);
         sw_history_plan_measured(job->events.history, e.step_ms);
         e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
-                                   sw_topology_samples(job->topology, w->record.first_step)) *
-                          1e9 / (double)w->timer.trained_ns;
+                                   sw_topology_samples(job->topology, from)) *
+                          1e9 / (double)trained_ns;
     }
 
     if (job->retention.best_seen.step >= 0) {

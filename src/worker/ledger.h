@@ -24,6 +24,7 @@ struct sw_step_timer {
     struct sw_layer_clock
         *layers;        /* owned; NULL: operations run synchronously, or layers are not measured */
     int64_t trained_ns; /* time spent in steps */
+    int64_t first_ns;   /* of it, in the first step, which also touches all memory first */
 };
 
 /* Computing time of the last steps, for rebalancing. */

@@ -54,7 +54,7 @@ struct sw_job_event {
     const char *best_metric; /* NULL: nothing was evaluated */
     double best_value;       /* of the evaluations so far */
     int64_t best_step;
-    double step_ms; /* mean */
+    double step_ms; /* mean, but for the first step where there are more */
     size_t peak_bytes, rss_bytes;
     /* summary, and the result of sw_job_evaluate */
     int64_t skipped_records; /* bad records that were replaced by others */

@@ -244,6 +244,8 @@ int sw_record_step(struct sw_worker *w, int64_t began_ns, struct sw_err *err)
     int64_t step_ns = w->timer.charged_ns - began_ns;
     int rc = SW_OK;
 
+    if (w->timer.trained_ns == 0)
+        w->timer.first_ns = step_ns;
     w->timer.trained_ns += step_ns;
     w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
         (float)((double)w->timer.ledger.forward_ms + (double)w->timer.ledger.backward_ms);
