@@ -51,28 +51,6 @@ static int bad_value(const struct sw_st_file *f, const char *key, struct sw_err 
 
 /* ---- lists of names ---- */
 
-/* Appends a word as a line of a vocabulary file. */
-static void add_line(struct sw_bytes *out, const char *word, size_t bytes)
-{
-    static const char names[] = "ntr\\", values[] = "\n\t\r\\";
-
-    for (size_t i = 0; i < bytes;) {
-        const char *value = word[i] ? strchr(values, word[i]) : NULL;
-        const size_t n = sw_utf8_length(word + i, bytes - i);
-
-        if (value)
-            sw_bytes_printf(out, "\\%c", names[value - values]);
-        else if (n == 0 || (n == 1 && (unsigned char)word[i] < ' '))
-            sw_bytes_printf(out, "\\x%02x", (unsigned char)word[i]);
-        else
-            sw_bytes_append(out, word + i, n);
-
-        i += n && !value ? n : 1;
-    }
-
-    sw_bytes_add(out, "\n");
-}
-
 static int write_list(struct sw_st_writer *w, const char *key, const struct sw_lexicon *words,
                       struct sw_err *err)
 {
@@ -84,7 +62,7 @@ static int write_list(struct sw_st_writer *w, const char *key, const struct sw_l
     for (int32_t i = 0; i < words->count; i++) {
         size_t n = 0;
         const char *word = sw_lexicon_word(words, i, &n);
-        add_line(&text, word, n);
+        sw_vocabulary_add_line(&text, word, n);
     }
 
     int rc = text.failed ? sw_err_nomem(err, "the names of a checkpoint", text.length)

@@ -233,3 +233,24 @@ const char *sw_vocabulary_token(const struct sw_vocabulary *v, int32_t id, size_
 {
     return sw_lexicon_word(&v->tokens, id, n);
 }
+
+void sw_vocabulary_add_line(struct sw_bytes *out, const char *token, size_t bytes)
+{
+    static const char names[] = "ntr\\", values[] = "\n\t\r\\";
+
+    for (size_t i = 0; i < bytes;) {
+        const char *value = token[i] ? strchr(values, token[i]) : NULL;
+        const size_t n = sw_utf8_length(token + i, bytes - i);
+
+        if (value)
+            sw_bytes_printf(out, "\\%c", names[value - values]);
+        else if (n == 0 || (n == 1 && (unsigned char)token[i] < ' '))
+            sw_bytes_printf(out, "\\x%02x", (unsigned char)token[i]);
+        else
+            sw_bytes_append(out, token + i, n);
+
+        i += n && !value ? n : 1;
+    }
+
+    sw_bytes_add(out, "\n");
+}

@@ -5,6 +5,7 @@
  * Thread rule: one owner while it is built; afterwards any thread may read it. */
 #pragma once
 
+#include "base/str.h"
 #include "data/lexicon.h"
 
 enum sw_text_unit {
@@ -53,3 +54,6 @@ uint64_t sw_vocabulary_identity(const struct sw_vocabulary *v);
 /* The number of a token, else that of `unknown`, else -1. */
 int32_t sw_vocabulary_find(const struct sw_vocabulary *v, const char *token, size_t n);
 const char *sw_vocabulary_token(const struct sw_vocabulary *v, int32_t id, size_t *n);
+
+/* Appends a token as a line of such a list, with escapes. */
+void sw_vocabulary_add_line(struct sw_bytes *out, const char *token, size_t bytes);

@@ -99,16 +99,24 @@ static inline void fuzz_read_all(const struct sw_records *r)
     sw_free(scratch);
 }
 
-static inline void fuzz_open(const struct sw_format *format, const unsigned char *conf)
+/* The operating system whose files are in memory. */
+static inline struct sw_os fuzz_os(void)
 {
-    const struct sw_format_args args = {.conf = conf, .split = "train", .max_bytes = 1 << 20};
     struct sw_os os = sw_os_posix;
-    struct sw_records r;
-    struct sw_err err = {0};
+
     os.stat = memory_stat;
     os.open = memory_open;
     os.close = memory_close;
     os.pread = memory_pread;
+    return os;
+}
+
+static inline void fuzz_open(const struct sw_format *format, const unsigned char *conf)
+{
+    const struct sw_format_args args = {.conf = conf, .split = "train", .max_bytes = 1 << 20};
+    const struct sw_os os = fuzz_os();
+    struct sw_records r;
+    struct sw_err err = {0};
     sw_os_set(&os);
     if (sw_records_open(&r, format, &args, &err) == SW_OK) {
         if (r.count < 1 || r.field_count < 1 || !r.where)

@@ -1,0 +1,28 @@
+/* Vectors of words as text, as word2vec.c and gensim (save_word2vec_format) write and read them: a
+ * line with the number of words and of dimensions, then for each word a line with the word and its
+ * numbers, separated by blanks. A word is a sequence of bytes without blanks and line ends. One
+ * owner. */
+#pragma once
+
+#include "data/lexicon.h"
+
+enum { SW_WORD_VECTORS_MOST_DIMS = 65536 };
+
+/* Zero-initialize; free with fini. */
+struct sw_word_vectors {
+    struct sw_lexicon words; /* in the order of the rows */
+    float *values;           /* owned [words.count][dims] */
+    int dims;
+};
+
+void sw_word_vectors_fini(struct sw_word_vectors *v);
+
+/* Reads a file, plain or .gz; memory grows with its content, not with what its first line says.
+ * Values are finite. Nothing is allocated after an error. Errors: SW_ERR_FORMAT naming the line and
+ * what was expected, SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM. */
+int sw_word_vectors_read(struct sw_word_vectors *v, const char *path,
+                         struct sw_err *err) SW_MUST_CHECK;
+/* Writes a file under a temporary name first; reading it gives the same floats. Errors:
+ * SW_ERR_UNSUPPORTED for a word that the format cannot hold, SW_ERR_IO, SW_ERR_NOMEM. */
+int sw_word_vectors_write(const struct sw_word_vectors *v, const char *path,
+                          struct sw_err *err) SW_MUST_CHECK;
