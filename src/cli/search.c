@@ -2,8 +2,8 @@
  * search/NAME.c. */
 #include "cli/search/verb.h"
 
-static const struct sw_verb *const sub_verbs[] = {&sw_search_index, &sw_search_query,
-                                                  &sw_search_map, &sw_search_recall, NULL};
+static const struct sw_verb *const sub_verbs[] = {
+    &sw_search_index, &sw_search_query, &sw_search_map, &sw_search_recall, &sw_search_words, NULL};
 
 const struct sw_verb sw_verb_search = {
     .name = "search",

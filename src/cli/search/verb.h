@@ -3,18 +3,18 @@
 
 #include "cli/cli.h"
 
-extern const struct sw_verb sw_search_index, sw_search_query, sw_search_map, sw_search_recall;
+extern const struct sw_verb sw_search_index, sw_search_query, sw_search_map, sw_search_recall,
+    sw_search_words;
 
-/* The rows of --neighbors and --candidates in a sub-verb's option table. */
+/* The row of --neighbors in a sub-verb's option table, and that of --candidates with it. */
 enum { SW_SEARCH_USUAL_NEIGHBORS = 10 };
+#define SW_SEARCH_NEIGHBORS_ROW(holder)                                                            \
+    {                                                                                              \
+        .name = "neighbors", .arg = "N", .help = "number of neighbors; default: 10",               \
+        .type = SW_CLI_INT, .offset = offsetof(holder, k), .min = 1, .letter = 'k'                 \
+    }
 #define SW_SEARCH_NEIGHBORS_ROWS(holder)                                                           \
-    {.name = "neighbors",                                                                          \
-     .arg = "N",                                                                                   \
-     .help = "number of neighbors; default: 10",                                                   \
-     .type = SW_CLI_INT,                                                                           \
-     .offset = offsetof(holder, k),                                                                \
-     .min = 1,                                                                                     \
-     .letter = 'k'},                                                                               \
+    SW_SEARCH_NEIGHBORS_ROW(holder),                                                               \
         SW_CLI_INT_OPTION(holder, candidates, "candidates", "N", 1,                                \
                           "order the N nearest codes by the distances of their vectors")
 
