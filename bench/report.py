@@ -60,7 +60,7 @@ def commit():
     name = git("rev-parse", "--short=12", "HEAD") or "unknown"
     changed = git("status", "--porcelain", "--", "src", "kernels", "recipes", "bench/*.py",
                   "bench/*.c", "bench/run", "bench/papers", "bench/hosts_net",
-                  "bench/plan", "bench/search", "CMakeLists.txt")
+                  "bench/plan", "bench/search", "bench/skipgram", "CMakeLists.txt")
     return name + ("-changed" if changed else "")
 
 

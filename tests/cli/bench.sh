@@ -74,3 +74,14 @@ if [ -x "$(dirname "$SW")/tests/search_times" ]; then
     has out '^scan, 64 bits, 1 thread +reading memory +GB/s +[0-9.]+ '
     has out '^flat: skipped: none has no faiss'
 fi
+
+# Vectors of words: without gensim, or without the text.
+python3 "$SW_SOURCE_DIR/bench/skipgram" one --trial --gensim /none --data "$T" --binary "$SW" >"$T/out" 2>"$T/err" ||
+    fail 'a missing text is no reason to fail'
+has out '^one: skipped: there is no text/text8-head in '
+mkdir "$T/text"
+echo 'the text' >"$T/text/text8-head"
+echo ': x' >"$T/text/questions-words.txt"
+python3 "$SW_SOURCE_DIR/bench/skipgram" one --trial --gensim /none --data "$T" --binary "$SW" >"$T/out" 2>"$T/err" ||
+    fail 'a missing gensim is no reason to fail'
+has out '^one: skipped: none has no gensim'
