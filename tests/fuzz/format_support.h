@@ -1,9 +1,10 @@
-/* Fuzzing of data formats: the files "0", "1", ... are in memory, behind the table of the operating
- * system. Opening and reading must end in SW_OK or an error, never in a crash, and an opened file
- * must have the sizes that it declares. */
+/* Fuzzing of data formats: the files "0", "1", ..., or those whose names end in fuzz_end[i], are in
+ * memory, behind the table of the operating system. Opening and reading must end in SW_OK or an
+ * error, never in a crash, and an opened file must have the sizes that it declares. */
 #pragma once
 
 #include "base/os.h"
+#include "base/str.h"
 #include "data/format.h"
 #include <errno.h>
 #include <math.h>
@@ -12,28 +13,47 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { FIRST_FD = 1000, MAX_FILES = 4, MAX_FETCHES = 64 };
+enum { FIRST_FD = 1000, MAX_FILES = 5, MAX_FETCHES = 64 };
 
 static struct {
     const uint8_t *data;
     size_t bytes;
 } fuzz_file[MAX_FILES];
 
-static int memory_stat(const char *path, struct stat *st)
+static const char *fuzz_end[MAX_FILES];
+static size_t memory_at[MAX_FILES]; /* position of read */
+
+static int memory_find(const char *path)
+{
+    for (int i = 0; i < MAX_FILES; i++) {
+        if (fuzz_end[i] ? sw_str_ends(path, fuzz_end[i]) : path[0] == '0' + i && !path[1])
+            return i;
+    }
+    errno = ENOENT;
+    return -1;
+}
+
+static int memory_fstat(int fd, struct stat *st)
 {
     memset(st, 0, sizeof *st);
-    if (path[0] < '0' || path[0] >= '0' + MAX_FILES || path[1]) {
-        errno = ENOENT;
-        return -1;
-    }
     st->st_mode = S_IFREG;
-    st->st_size = (off_t)fuzz_file[path[0] - '0'].bytes;
+    st->st_size = (off_t)fuzz_file[fd - FIRST_FD].bytes;
     return 0;
+}
+
+static int memory_stat(const char *path, struct stat *st)
+{
+    const int i = memory_find(path);
+    return i < 0 ? -1 : memory_fstat(FIRST_FD + i, st);
 }
 
 static int memory_open(const char *path, int flags, mode_t mode)
 {
-    return FIRST_FD + path[0] - '0';
+    const int i = memory_find(path);
+    if (i < 0)
+        return -1;
+    memory_at[i] = 0;
+    return FIRST_FD + i;
 }
 
 static int memory_close(int fd)
@@ -49,6 +69,13 @@ static ssize_t memory_pread(int fd, void *buf, size_t bytes, off_t offset)
     if (n)
         memcpy(buf, fuzz_file[fd - FIRST_FD].data + offset, n);
     return (ssize_t)n;
+}
+
+static ssize_t memory_read(int fd, void *buf, size_t bytes)
+{
+    const ssize_t n = memory_pread(fd, buf, bytes, (off_t)memory_at[fd - FIRST_FD]);
+    memory_at[fd - FIRST_FD] += (size_t)n;
+    return n;
 }
 
 /* Sets a key of the private struct of the format. */
@@ -105,6 +132,8 @@ static inline struct sw_os fuzz_os(void)
     struct sw_os os = sw_os_posix;
 
     os.stat = memory_stat;
+    os.fstat = memory_fstat;
+    os.read = memory_read;
     os.open = memory_open;
     os.close = memory_close;
     os.pread = memory_pread;
