@@ -11,9 +11,12 @@
  *                                          -1 elsewhere; L = sum m_k or sum m_k^2
  * Ranking hinge (Frome et al. 2013, Eq 1)  m_k = max(0, margin - x_label + x_k), k != label;
  *                                          L = sum m_k or sum m_k^2
- * Triplets of embeddings (a, p, q)         m = max(0, margin - a p + a q), L = m or m^2
- * For both hinges y = dL/dx. Targets of Poisson need not be integers: t! is Gamma(t + 1). With
- * softmax and Poisson a row without targets (sum t = 0) has no loss. */
+ * Ranking hinge with targets (thesis, 5.7.3: DeViSE with the mean of several labels' vectors)
+ *                                          s = sum t x / sum t,  m_k = max(0, margin - s + x_k)
+ * where t_k = 0; L = sum m_k or sum m_k^2 Triplets of embeddings (a, p, q)         m = max(0,
+ * margin - a p + a q), L = m or m^2 For hinges y = dL/dx; with targets, s_k = 1 where t_k > 0.
+ * Targets of Poisson need not be integers: t! is Gamma(t + 1). With softmax, Poisson and ranking a
+ * row without targets (sum t = 0) has no loss. */
 #include "kernels/ops/row_loss.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"
@@ -141,13 +144,14 @@ static double poisson_row(const float *x, const float *t, float *y, int64_t n)
 
 /* ---- Hinges ---- */
 
-SW_KERNEL static double hinge_row(const struct sw_row_loss_args *k, const float *x, int64_t label,
-                                  float *y, int64_t n)
+/* t: the targets of the row, or NULL: label is the only one. */
+SW_KERNEL static double hinge_row(const struct sw_row_loss_args *k, const float *x, const float *t,
+                                  int64_t label, float *y, int64_t n)
 {
     double sum = 0;
 
     for (int64_t i = 0; i < n; i++) {
-        float s = i == label ? 1.0f : -1.0f, slope;
+        float s = (t ? t[i] > 0 : i == label) ? 1.0f : -1.0f, slope;
         sum += (double)sw_hinge(k->squared, k->margin - s * x[i], &slope);
         y[i] = -s * slope;
     }
@@ -171,6 +175,32 @@ SW_KERNEL static double ranking_row(const struct sw_row_loss_args *k, const floa
     }
 
     y[label] = (float)-slopes;
+    return sum;
+}
+
+SW_KERNEL static double ranking_target_row(const struct sw_row_loss_args *k, const float *x,
+                                           const float *t, float *y, int64_t n)
+{
+    double sum = 0, slopes = 0, total = sum_of(t, n);
+
+    memset(y, 0, (size_t)n * sizeof *y);
+    if (!(total > 0))
+        return 0;
+
+    float least = k->margin - (float)(weighted_scores(x, 0, t, n) / total);
+    for (int64_t i = 0; i < n; i++) {
+        if (t[i] > 0)
+            continue;
+
+        sum += (double)sw_hinge(k->squared, least + x[i], &y[i]);
+        slopes += (double)y[i];
+    }
+
+    for (int64_t i = 0; i < n; i++) {
+        if (t[i] > 0)
+            y[i] = (float)(-slopes * (double)t[i] / total);
+    }
+
     return sum;
 }
 
@@ -213,9 +243,9 @@ static double row_loss(const void *user, int64_t r)
     case SW_LOSS_POISSON:
         return poisson_row(x, t, y, n);
     case SW_LOSS_HINGE:
-        return hinge_row(k, x, k->labels.label[r], y, n);
+        return hinge_row(k, x, t, t ? 0 : k->labels.label[r], y, n);
     case SW_LOSS_RANKING:
-        return ranking_row(k, x, k->labels.label[r], y, n);
+        return t ? ranking_target_row(k, x, t, y, n) : ranking_row(k, x, k->labels.label[r], y, n);
     }
 
     return 0;

@@ -86,7 +86,7 @@ static __device__ double hinges(const struct sw_row_loss_args &a, const struct r
     double sum = 0;
 
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
-        float s = i == k.label ? 1.0f : -1.0f, slope;
+        float s = (k.t ? k.t[i] > 0 : i == k.label) ? 1.0f : -1.0f, slope;
         sum += (double)sw_hinge(a.squared, a.margin - s * k.x[i], &slope);
         k.y[i] = -s * slope;
     }
@@ -118,6 +118,39 @@ static __device__ double ranking(const struct sw_row_loss_args &a, const struct 
     return sum;
 }
 
+/* A row without targets has no loss. */
+static __device__ double ranking_by_target(const struct sw_row_loss_args &a, const struct row &k,
+                                           struct room *room)
+{
+    double sum = 0, slopes = 0, total = 0, scores = 0;
+
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
+        total += (double)k.t[i];
+        scores += k.t[i] > 0 ? (double)k.t[i] * (double)k.x[i] : 0;
+    }
+
+    total = sw_block_sum(total, room->sum);
+    scores = sw_block_sum(scores, room->sum);
+
+    const bool counts = total > 0;
+    const float least = counts ? a.margin - (float)(scores / total) : 0;
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
+        float slope = 0;
+
+        if (counts && !(k.t[i] > 0))
+            sum += (double)sw_hinge(a.squared, least + k.x[i], &slope);
+        k.y[i] = slope;
+        slopes += (double)slope;
+    }
+
+    slopes = sw_block_sum(slopes, room->sum);
+    for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x)
+        if (k.t[i] > 0)
+            k.y[i] = (float)(-slopes * (double)k.t[i] / total);
+
+    return sum;
+}
+
 /* ---- Rows ---- */
 
 /* Returns each thread's part of the loss of a row; softmax and Poisson return the whole loss in
@@ -138,7 +171,7 @@ static __device__ double loss_of(const struct sw_row_loss_args &a, const struct 
     case SW_LOSS_HINGE:
         return hinges(a, k);
     case SW_LOSS_RANKING:
-        return ranking(a, k, room);
+        return k.t ? ranking_by_target(a, k, room) : ranking(a, k, room);
     }
 
     return 0;

@@ -1,8 +1,8 @@
 /* Losses that are a sum over rows: of a row of values against a row of targets, or against a label
  * (hinges), or of three rows (triplets). Formulas: kernels/cpu/row_loss.c. Matrices are plain
  * [rows, columns]; only the step's valid rows are read. A target that is invalid for its loss (not
- * in 0..1 for SW_LOSS_SIGMOID, negative or not finite for SW_LOSS_SOFTMAX and SW_LOSS_POISSON) and
- * a label outside 0..columns-1 are SW_ERR_INVALID naming row and value. */
+ * in 0..1 for SW_LOSS_SIGMOID, negative or not finite for all others but SW_LOSS_EUCLIDEAN) and a
+ * label outside 0..columns-1 are SW_ERR_INVALID naming row and value. */
 #pragma once
 
 #include "kernels/labels.h"
@@ -13,7 +13,7 @@ enum sw_loss {
     SW_LOSS_SIGMOID,
     SW_LOSS_SOFTMAX,
     SW_LOSS_POISSON,
-    SW_LOSS_HINGE, /* SW_LOSS_HINGE and SW_LOSS_RANKING use labels */
+    SW_LOSS_HINGE, /* SW_LOSS_HINGE and SW_LOSS_RANKING use labels, or targets if these are given */
     SW_LOSS_RANKING,
 };
 
@@ -23,7 +23,7 @@ SW_BOTH bool sw_target_fits(enum sw_loss kind, float t)
 {
     if (kind == SW_LOSS_SIGMOID)
         return t >= -1e-3f && t <= 1 + 1e-3f;
-    return (kind != SW_LOSS_SOFTMAX && kind != SW_LOSS_POISSON) || (t >= 0 && t < INFINITY);
+    return kind == SW_LOSS_EUCLIDEAN || (t >= 0 && t < INFINITY);
 }
 
 /* Returns the loss of a margin m of a hinge and sets *slope to its derivative. NaN stays NaN. */
@@ -49,8 +49,8 @@ struct sw_row_loss_args {
     float margin; /* margin of hinges; squared: the loss is the sum of squares */
     bool squared;
     const float *x;
-    const float *target;     /* for all but hinges */
-    struct sw_labels labels; /* hinges */
+    const float *target;     /* for all but hinges; of a hinge: a set of labels, those above 0 */
+    struct sw_labels labels; /* hinges without target */
     const struct sw_step *step;
     float *y;
     struct sw_result *result;

@@ -2,10 +2,13 @@
  *
  *   one_vs_all  Scores [N, classes] and labels [N], like Caffe's HingeLoss:
  *               m_k = max(0, margin - x_k) for the label, max(0, margin + x_k) for other classes.
- *   ranking     The same sources: the rank loss of DeViSE (Frome et al. 2013, Eq 1), with which the
- *               thesis compares (5.7.3): m_k = max(0, margin - x_label + x_k) for the other
- * classes. If the weights of the inner_product before it are word vectors, these are scores of
- *               embeddings.
+ *   ranking     The same sources: the rank loss of DeViSE (Frome et al. 2013, Eq 1):
+ *               m_k = max(0, margin - x_label + x_k) for the other classes. If the weights of the
+ *               inner_product before it are word vectors, these are scores of embeddings.
+ *   both        Scores and targets t >= 0 of the same shape, for several labels of a row: those
+ *               with t_k > 0. In ranking the score of the label is then the mean sum t x / sum t,
+ *               the score of the mean of the labels' word vectors: DeViSE-L, with which the thesis
+ *               compares (5.7.3). A row without labels has no ranking loss.
  *   ranking     Three sources [N, d] anchor, match, other, for pairs of embeddings:
  *               m = max(0, margin - anchor match + anchor other), with dot products. All three
  *               sources get a gradient.
@@ -30,7 +33,8 @@ struct conf {
 };
 
 struct state {
-    struct sw_plain src[TRIPLET]; /* with labels: only the first */
+    struct sw_plain src[TRIPLET]; /* with labels only the first, with targets two */
+    bool by_target;
 };
 
 static const struct sw_opt opts[] = {
@@ -52,18 +56,35 @@ static bool is_triplet(const struct sw_layer *l)
 
 /* ---- Setup ---- */
 
+/* Triplets have a gradient for source 1, so its being a target cannot be said in the descriptor. */
+static int need_targets(const struct sw_layer *l, const struct sw_layer_setup *s,
+                        struct sw_err *err)
+{
+    if (s->wants_grad & 1u << 1)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "source 2 has the targets of the scores, which get no gradient: it cannot "
+            "be a layer that is trained");
+    return sw_layer_need_same_rows(l, 0, 1, err);
+}
+
 static int setup_labels(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct state *st = l->state;
 
-    int rc = sw_layer_need_labels(l, 1, err);
+    st->by_target = l->src[1]->desc.ndim > 1;
+    int rc = st->by_target ? need_targets(l, s, err) : sw_layer_need_labels(l, 1, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_init(&st->src[0], l, 0, s, err);
+    if (rc == SW_OK && st->by_target)
+        rc = sw_plain_init(&st->src[1], l, 1, s, err);
     if (rc != SW_OK)
         return rc;
 
-    l->labels = (struct sw_layer_labels){.src = 1, .classes = st->src[0].columns, .per_sample = 1};
+    if (!st->by_target)
+        l->labels =
+            (struct sw_layer_labels){.src = 1, .classes = st->src[0].columns, .per_sample = 1};
     l->dst.desc = st->src[0].desc;
     l->backward_reads_dst = true;
     return SW_OK;
@@ -122,10 +143,14 @@ static int forward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw
                                  .weight = (float)c->weight,
                                  .margin = (float)c->margin,
                                  .squared = c->norm == L2,
-                                 .labels = {.label = l->src[1]->data},
+                                 .labels = {.label = st->by_target ? NULL : l->src[1]->data},
                                  .step = r->step,
                                  .y = l->dst.data,
                                  .result = l->result};
+
+    int rc = st->by_target ? sw_plain_values(&st->src[1], l, r, &a.target, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
 
     return sw_plain_forward(&st->src[0], l, r, &a.x, &sw_op_row_loss, &a, err);
 }
@@ -240,6 +265,13 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "method = ranking\nmargin = 1.0625\nnorm = l2\n",
      .src = {{2, {4, 8}, 0}, {1, {4}, 8}},
      .dst = {4, 8}},
+    {.recipe = "norm = l2\n", .src = {{2, {4, 8}, 0}, {2, {4, 8}, 2}}, .dst = {4, 8}},
+    {.recipe = "method = ranking\nmargin = 1.0625\n",
+     .src = {{2, {4, 8}, 0}, {2, {4, 8}, 2}},
+     .dst = {4, 8}},
+    {.recipe = "method = ranking\nmargin = 1.0625\nnorm = l2\nweight = 0.3\n",
+     .src = {{4, {5, 16, 1, 1}, 0}, {2, {5, 16}, 3}},
+     .dst = {5, 16, 1, 1}},
     {.recipe = "method = ranking\n", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 0}, {2, {5, 6}, 0}}},
     {.recipe = "method = ranking\nnorm = l2\nmargin = 9\n",
      .src = {{4, {3, 10, 1, 2}, 0}, {2, {3, 20}, 0}, {4, {3, 10, 2, 1}, 0}}},

@@ -6,11 +6,14 @@
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/row_loss.h"
 
-enum { ROWS = 1100, COLUMNS = 129, VALID = 1099, CELLS = ROWS * COLUMNS, KINDS = 6 };
+enum { ROWS = 1100, COLUMNS = 129, VALID = 1099, CELLS = ROWS * COLUMNS };
+
+/* Every loss, and the hinges once more with sets of labels. */
+enum { HINGE_SETS = 6, RANKING_SETS, KINDS };
 
 /* Inputs of all operations. */
 struct inputs {
-    float *x, *target, *other;
+    float *x, *target, *other, *set;
     int32_t *label, *whole;
     struct sw_step step;
 };
@@ -26,13 +29,16 @@ static struct inputs inputs_new(void)
     struct inputs in = {.x = random_floats(&r, CELLS, -3, 3),
                         .target = random_floats(&r, CELLS, 0, 1),
                         .other = random_floats(&r, CELLS, -3, 3),
+                        .set = random_floats(&r, CELLS, -9, 1),
                         .label = get_bytes(ROWS * sizeof(int32_t)),
                         .whole = get_bytes(CELLS * sizeof(int32_t)),
                         .step = {.valid_rows = VALID, .backward_scale = 0.125f}};
     for (int i = 0; i < ROWS; i++)
         in.label[i] = i < VALID ? (int32_t)rng_int(&r, 0, COLUMNS - 1) : -5;
-    for (int i = 0; i < CELLS; i++)
+    for (int i = 0; i < CELLS; i++) {
         in.whole[i] = (int32_t)rng_int(&r, -1000, 1000);
+        in.set[i] = in.set[i] > 0;
+    }
     return in;
 }
 
@@ -41,6 +47,7 @@ static void inputs_free(struct inputs *in)
     free(in->x);
     free(in->target);
     free(in->other);
+    free(in->set);
     free(in->label);
     free(in->whole);
 }
@@ -50,28 +57,40 @@ static bool by_label(int kind)
     return kind == SW_LOSS_HINGE || kind == SW_LOSS_RANKING;
 }
 
+static enum sw_loss loss_of(int kind)
+{
+    return kind == HINGE_SETS     ? SW_LOSS_HINGE
+           : kind == RANKING_SETS ? SW_LOSS_RANKING
+                                  : (enum sw_loss)kind;
+}
+
+static const float *targets_of(const struct inputs *in, int kind)
+{
+    return kind >= HINGE_SETS ? in->set : by_label(kind) ? NULL : in->target;
+}
+
 static void run_kind(struct sw_stream *s, const struct inputs *in, int kind, struct outputs *o)
 {
     struct sw_err err;
-    struct sw_row_loss_args forward = {.kind = (enum sw_loss)kind,
+    struct sw_row_loss_args forward = {.kind = loss_of(kind),
                                        .who = "tested",
                                        .rows = ROWS,
                                        .columns = COLUMNS,
                                        .weight = 0.5f,
                                        .margin = 1,
-                                       .squared = kind == SW_LOSS_RANKING,
+                                       .squared = loss_of(kind) == SW_LOSS_RANKING,
                                        .x = in->x,
-                                       .target = by_label(kind) ? NULL : in->target,
+                                       .target = targets_of(in, kind),
                                        .labels = {.label = by_label(kind) ? in->label : NULL},
                                        .step = &in->step,
                                        .y = o->y[kind],
                                        .result = &o->result[kind]};
-    struct sw_row_gradient_args backward = {.kind = (enum sw_loss)kind,
+    struct sw_row_gradient_args backward = {.kind = loss_of(kind),
                                             .rows = ROWS,
                                             .columns = COLUMNS,
                                             .weight = 0.5f,
                                             .y = o->y[kind],
-                                            .target = by_label(kind) ? NULL : in->target,
+                                            .target = targets_of(in, kind),
                                             .step = &in->step,
                                             .dx = o->dx[kind]};
     ASSERT_OK(sw_op_run(s, &sw_op_row_loss, &forward, &err));
@@ -167,12 +186,12 @@ static void gradients_work_in_place(void **state)
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
     for (int kind = 0; kind < KINDS; kind++) {
-        struct sw_row_gradient_args a = {.kind = (enum sw_loss)kind,
+        struct sw_row_gradient_args a = {.kind = loss_of(kind),
                                          .rows = ROWS,
                                          .columns = COLUMNS,
                                          .weight = 0.5f,
                                          .y = o->y[kind],
-                                         .target = by_label(kind) ? NULL : in.target,
+                                         .target = targets_of(&in, kind),
                                          .step = &in.step,
                                          .dx = o->y[kind]};
         ASSERT_OK(sw_op_run(f.stream, &sw_op_row_loss_gradient, &a, &err));
@@ -190,7 +209,7 @@ static void loss_of_no_rows_is_zero(void **state)
     struct sw_result result = {NAN, NAN};
     struct sw_err err;
     for (int kind = 0; kind < KINDS; kind++) {
-        struct sw_row_loss_args a = {.kind = (enum sw_loss)kind,
+        struct sw_row_loss_args a = {.kind = loss_of(kind),
                                      .who = "tested",
                                      .columns = 4,
                                      .weight = 1,

@@ -81,6 +81,85 @@ static void label_hinges_match_their_definition(void **state)
         }
 }
 
+/* ---- Targets ---- */
+
+/* The loss of a row by its targets; in ranking the score of the label is their weighted mean. */
+static double row_of_targets(const struct shape *k, const float *x, const int32_t *t, int64_t n,
+                             double *g)
+{
+    double sum = 0, slope, total = 0, mean = 0, slopes = 0;
+    memset(g, 0, (size_t)n * sizeof *g);
+    for (int64_t j = 0; j < n; j++) {
+        total += t[j];
+        mean += t[j] * (double)x[j];
+    }
+    for (int64_t j = 0; j < n; j++) {
+        const int sign = t[j] > 0 ? 1 : -1;
+        if (!k->ranking) {
+            sum += hinge(k, k->margin - sign * (double)x[j], &slope);
+            g[j] = -sign * slope;
+        } else if (total > 0 && sign < 0) {
+            sum += hinge(k, k->margin - mean / total + (double)x[j], &slope);
+            g[j] = slope;
+            slopes += slope;
+        }
+    }
+    for (int64_t j = 0; k->ranking && j < n; j++)
+        g[j] -= t[j] > 0 ? slopes * t[j] / total : 0;
+    return sum;
+}
+
+static void check_targets(const struct shape *k, int64_t valid, int block)
+{
+    enum { N = 6, CLASSES = 18 };
+    const struct sw_layer_example ex = {.recipe = k->recipe,
+                                        .src = {{4, {N, 9, 2, 1}, 0}, {2, {N, CLASSES}, 3}}};
+    struct scene s = scene_new("hinge_loss", &ex, block == 8, block);
+    struct values *v = &s.v;
+    double sum = 0, gradient[N * CLASSES] = {0};
+    scene_fix_pointers(&s);
+    memset(v->label[1], 0, CLASSES * sizeof *v->label[1]); /* a row without labels */
+    for (int64_t r = 0; r < valid; r++)
+        sum += row_of_targets(k, v->src[0] + r * CLASSES, v->label[1] + r * CLASSES, CLASSES,
+                              gradient + r * CLASSES);
+    for (int i = 0; i < N * CLASSES; i++)
+        gradient[i] *= k->weight * (double)s.g.step.backward_scale;
+    for (int64_t i = valid * CLASSES; i < N * CLASSES; i++)
+        v->src[0][i] = NAN;
+    s.g.step.valid_rows = valid;
+    rig_pass(&s.g, v);
+    assert_true(sum > 0 && fabs(v->result.sum - k->weight * sum) < 1e-5 * k->weight * sum);
+    assert_true(v->result.weight == (double)valid);
+    assert_near(k->recipe, v->src_grad[0], gradient, N * CLASSES, 2e-6);
+    scene_free(&s);
+}
+
+static void targets_match_their_definition(void **state)
+{
+    for (int i = 0; i < SHAPES; i++)
+        for (int block = 0; block <= 16; block += 8) {
+            check_targets(&shapes[i], 6, block);
+            check_targets(&shapes[i], 2, block);
+        }
+}
+
+/* Weights of labels count in the mean. */
+static void targets_by_hand(void **state)
+{
+    const struct sw_layer_example ex = {.recipe = "method = ranking\n",
+                                        .src = {{2, {1, 4}, 0}, {2, {1, 4}, 4}}};
+    struct scene s = scene_new("hinge_loss", &ex, false, 0);
+    scene_fix_pointers(&s);
+    memcpy(s.v.src[0], ((float[]){2, -2, 0.5f, -3}), 4 * sizeof(float));
+    memcpy(s.v.label[1], ((int32_t[]){3, 1, 0, 0}), 4 * sizeof(int32_t));
+    s.g.step.backward_scale = 1;
+    rig_pass(&s.g, &s.v);
+    assert_true(s.v.result.sum == 0.5); /* the mean score is 1: 1 - 1 + 0.5, and 1 - 1 - 3 < 0 */
+    const float g[4] = {-0.75f, -0.25f, 1, 0};
+    assert_memory_equal(s.v.src_grad[0], g, sizeof g);
+    scene_free(&s);
+}
+
 static double loss_by_hand(const char *recipe, const float *scores, int32_t label, float *gradient)
 {
     const struct sw_layer_example ex = {.recipe = recipe, .src = {{2, {1, 3}, 0}, {1, {1}, 3}}};
@@ -196,13 +275,15 @@ static void triplets_match_their_definition(void **state)
 static void invalid_sources_are_refused(void **state)
 {
     const struct sw_layer_example floats = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}}};
+    const struct sw_layer_example columns = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 6}, 2}}};
     const struct sw_layer_example three = {.recipe = "",
                                            .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}, {2, {4, 5}, 0}}};
     const struct sw_layer_example uneven = {
         .recipe = "method = ranking\n", .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}, {2, {4, 6}, 0}}};
     const struct sw_layer_example label = {.recipe = "method = ranking\n",
                                            .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}, {1, {4}, 5}}};
-    assert_refused("hinge_loss", &floats, 0, "must be labels");
+    assert_refused("hinge_loss", &floats, 0, "which get no gradient");
+    assert_refused("hinge_loss", &columns, 0, "must have the same number of rows");
     assert_refused("hinge_loss", &three, 0, "method = ranking");
     assert_refused("hinge_loss", &uneven, 0, "of values per row");
     assert_refused("hinge_loss", &label, 0, "not features");
@@ -212,6 +293,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(label_hinges_match_their_definition),
+        cmocka_unit_test(targets_match_their_definition),
+        cmocka_unit_test(targets_by_hand),
         cmocka_unit_test(small_cases_by_hand),
         cmocka_unit_test(large_scores_keep_their_precision),
         cmocka_unit_test(nan_score_gives_nan_loss),
