@@ -49,24 +49,31 @@ static uint64_t of_class(const struct sw_synthetic_words *w, int64_t label, uint
     return sw_mix64(w->class_key ^ sw_mix64((uint64_t)label << 32 | which));
 }
 
-void sw_synthetic_counts(const struct sw_synthetic_words *w, uint64_t draw, int64_t label,
-                         int64_t n, float *out)
+/* Whether a word is one of a class. */
+static bool is_own(const struct sw_synthetic_words *w, int64_t label, int64_t word)
+{
+    return below(of_class(w, label, (uint32_t)word), 4) == 0;
+}
+
+void sw_synthetic_counts(const struct sw_synthetic_words *w, uint64_t draw,
+                         struct sw_synthetic_labels labels, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++) {
         const uint64_t h = sw_mix64(draw + (uint64_t)i);
-        const bool own = below(of_class(w, label, (uint32_t)i), 4) == 0;
+        const bool own = is_own(w, labels.of[0], i) || is_own(w, labels.of[1], i);
         out[i] = (float)(own ? 2 + below(h, 4) : below(h, 8) == 0);
     }
 }
 
-void sw_synthetic_tags(const struct sw_synthetic_words *w, uint64_t draw, int64_t label, int64_t n,
-                       int32_t *out)
+void sw_synthetic_tags(const struct sw_synthetic_words *w, uint64_t draw,
+                       struct sw_synthetic_labels labels, int64_t n, int32_t *out)
 {
     const int64_t used = 1 + below(sw_mix64(draw), n);
 
     for (int64_t i = 0; i < n; i++) {
         const uint64_t h = sw_mix64(draw ^ sw_mix64((uint64_t)i + 1));
         const bool own = h >> 62;
+        const int64_t label = labels.of[h >> 61 & 1];
         const uint64_t word =
             own ? of_class(w, label, TAG_BASE + (uint32_t)(h % CLASS_TAGS)) : sw_mix64(h);
         out[i] = i < used ? (int32_t)below(word, w->tokens) : -1;

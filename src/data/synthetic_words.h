@@ -23,11 +23,16 @@ struct sw_synthetic_words {
 /* Generates tokens [first, first + n) of the text of the split. */
 void sw_synthetic_text(const struct sw_synthetic_words *w, int64_t first, int64_t n, int32_t *out);
 
-/* Generates the counts of n words in the text of a record: words of its class, one in four, occur
- * two to five times, others once at random. draw is a random word of the record. */
-void sw_synthetic_counts(const struct sw_synthetic_words *w, uint64_t draw, int64_t label,
-                         int64_t n, float *out);
+/* The classes of a record: one or two; the second equals the first if there is only one. */
+struct sw_synthetic_labels {
+    int64_t of[2];
+};
 
-/* Generates one to n tags, three in four from the eight of the class, then -1. */
-void sw_synthetic_tags(const struct sw_synthetic_words *w, uint64_t draw, int64_t label, int64_t n,
-                       int32_t *out);
+/* Generates the counts of n words in the text of a record: words of its classes, one in four of
+ * each, occur two to five times, others once at random. draw is a random word of the record. */
+void sw_synthetic_counts(const struct sw_synthetic_words *w, uint64_t draw,
+                         struct sw_synthetic_labels labels, int64_t n, float *out);
+
+/* Generates one to n tags, three in four from the eight of one of the classes, then -1. */
+void sw_synthetic_tags(const struct sw_synthetic_words *w, uint64_t draw,
+                       struct sw_synthetic_labels labels, int64_t n, int32_t *out);

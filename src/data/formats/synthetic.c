@@ -12,7 +12,8 @@
  *
  * `kind = sequences` generates running text in the form of the format text: windows of one long
  * chain of tokens (data/synthetic_words.h). `kind = pairs` adds word counts (text) and tags to
- * images, all drawn from the same class. */
+ * images, all drawn from the same class. With `label_sets` every second record has another class,
+ * too: wave b, words and tags of both, and the label is a row with 1 for each of them. */
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/philox.h"
@@ -37,6 +38,7 @@ struct synthetic_conf {
     int64_t classes, records, height, width, seed;
     int kind; /* enum kind */
     int64_t length, words, tags;
+    bool label_sets;
 };
 
 struct wave {
@@ -56,6 +58,7 @@ struct synthetic_state {
     struct wave wave[WAVES];
     unsigned char *noise;  /* part of tables; NOISE_BYTES + width */
     unsigned char *tables; /* owned */
+    bool label_sets;
 };
 
 static int64_t choose(int64_t written, int64_t implied, int64_t otherwise)
@@ -131,6 +134,9 @@ static void add_words(struct sw_records *r, const struct sw_format_args *args)
     r->field[TEXT] = (struct sw_field){"text", SW_F32, 1, {words}};
     r->field[TAGS] = (struct sw_field){"tags", SW_I32, 1, {conf->tags}};
     r->field_count = 4;
+    if (conf->label_sets)
+        r->field[LABEL] = (struct sw_field){"label", SW_F32, 1, {r->classes}};
+    ((struct synthetic_state *)r->state)->label_sets = conf->label_sets;
     ((struct synthetic_state *)r->state)->words.tokens = words;
 }
 
@@ -229,8 +235,8 @@ static const unsigned char *wave_row(const struct plane_wave *p, int64_t y)
     return p->wave->table + (p->phase + travelled) % p->wave->period;
 }
 
-static void paint(const struct sw_records *r, struct sw_philox4 word, int64_t label,
-                  unsigned char *out)
+static void paint(const struct sw_records *r, struct sw_philox4 word,
+                  struct sw_synthetic_labels labels, unsigned char *out)
 {
     const struct synthetic_state *s = r->state;
     const int64_t height = r->field[0].dim[1], width = r->field[0].dim[2];
@@ -238,8 +244,8 @@ static void paint(const struct sw_records *r, struct sw_philox4 word, int64_t la
     uint64_t h = (uint64_t)word.v[2] << 32 | word.v[3];
 
     for (int64_t c = 0; c < r->field[0].dim[0]; c++) {
-        const struct plane_wave a = draw_wave(s, label, c, 0, shift),
-                                b = draw_wave(s, label, c, 1, shift);
+        const struct plane_wave a = draw_wave(s, labels.of[0], c, 0, shift),
+                                b = draw_wave(s, labels.of[1], c, 1, shift);
 
         for (int64_t y = 0; y < height; y++, out += width) {
             /* Knuth's MMIX generator: one step per row; its 16 upper bits select the noise
@@ -261,6 +267,36 @@ static void fetch_sequence(const struct sw_records *r, int64_t record, int f, in
         sw_synthetic_text(&s->words, first + (f == TARGET), length, out);
 }
 
+/* 0 .. classes-1, from 32 bits. */
+static int64_t draw_class(const struct sw_records *r, uint64_t bits)
+{
+    return (int64_t)(bits * (uint64_t)r->classes >> 32);
+}
+
+static struct sw_synthetic_labels draw_labels(const struct sw_records *r, struct sw_philox4 word)
+{
+    const struct synthetic_state *s = r->state;
+    const int64_t first = draw_class(r, word.v[0]);
+    const uint64_t h = sw_mix64((uint64_t)word.v[1] << 32 | word.v[0]);
+    const bool both = s->label_sets && h & 1;
+
+    return (struct sw_synthetic_labels){{first, both ? draw_class(r, h >> 32) : first}};
+}
+
+static void fill_label(const struct sw_records *r, struct sw_synthetic_labels labels, void *out)
+{
+    const struct synthetic_state *s = r->state;
+    float *row = out;
+
+    if (!s->label_sets) {
+        *(int32_t *)out = (int32_t)labels.of[0];
+        return;
+    }
+
+    for (int64_t c = 0; c < r->classes; c++)
+        row[c] = c == labels.of[0] || c == labels.of[1];
+}
+
 static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
                            const void **out, struct sw_err *err)
 {
@@ -273,16 +309,16 @@ static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, vo
     }
 
     const struct sw_philox4 word = sw_philox_at(s->record_key, (uint64_t)record, 0, 0);
-    const int64_t label = (int64_t)((uint64_t)word.v[0] * (uint64_t)r->classes >> 32);
+    const struct sw_synthetic_labels labels = draw_labels(r, word);
     const uint64_t draw = (uint64_t)word.v[2] << 32 | word.v[3];
     if (f == LABEL)
-        *(int32_t *)scratch = (int32_t)label;
+        fill_label(r, labels, scratch);
     else if (f == TEXT)
-        sw_synthetic_counts(&s->words, draw, label, r->field[f].dim[0], scratch);
+        sw_synthetic_counts(&s->words, draw, labels, r->field[f].dim[0], scratch);
     else if (f == TAGS)
-        sw_synthetic_tags(&s->words, draw, label, r->field[f].dim[0], scratch);
+        sw_synthetic_tags(&s->words, draw, labels, r->field[f].dim[0], scratch);
     else
-        paint(r, word, label, scratch);
+        paint(r, word, labels, scratch);
 
     return SW_OK;
 }
@@ -307,6 +343,9 @@ static const struct sw_opt synthetic_opts[] = {
     OPT(INT, words, "for pairs: distinct words, counted in the field text and used as tags; 0: 100",
         .def = "0", .min = 0, .max = 1e6),
     OPT(INT, tags, "for pairs: limit for the tags of a record", .def = "8", .min = 1, .max = 1e4),
+    OPT(BOOL, label_sets,
+        "for pairs: labels are sets of one or two classes, a row with one value per class",
+        .def = "no"),
     OPT(INT, seed, "seed of classes and images, which do not depend on job.seed", .def = "1",
         .min = 0, .max = 1e15),
     {0},

@@ -280,6 +280,56 @@ static void both_sides_of_pairs_depend_on_the_class(void **state)
     assert_true(right_by_tags > RECORDS * 70 / 100);
 }
 
+static void label_sets_have_one_or_two_classes(void **state)
+{
+    enum { K = 6, RECORDS = 400 };
+    struct support_conf c;
+    struct sw_records r, plain;
+    struct sw_err err = {0};
+    const int pairs = 3;
+    const bool yes = true;
+    int64_t both = 0, seen[K] = {0}, own = 0, all = 0;
+    support_init(&c, "synthetic");
+    support_set(&c, "kind", &pairs, sizeof pairs);
+    support_int(&c, "classes", K);
+    support_int(&c, "tags", 8);
+    support_int(&c, "height", 4);
+    support_int(&c, "width", 8);
+    const struct sw_format_args args = {.conf = c.bytes, .split = "train", .channels = 1};
+    ASSERT_OK(sw_records_open(&plain, c.format, &args, &err));
+    support_set(&c, "label_sets", &yes, sizeof yes);
+    ASSERT_OK(sw_records_open(&r, c.format, &args, &err));
+    assert_true(r.field[1].dtype == SW_F32 && r.field[1].ndim == 1 && r.field[1].dim[0] == K);
+    for (int64_t i = 0; i < RECORDS; i++) {
+        const int32_t first = *(const int32_t *)field_of(&plain, i, 1);
+        const float *set = field_of(&r, i, 1);
+        int64_t n = 0;
+        assert_true(set[first] == 1);
+        for (int k = 0; k < K; k++) {
+            assert_true(set[k] == 0 || set[k] == 1);
+            n += set[k] > 0;
+            seen[k] += set[k] > 0;
+        }
+        assert_in_range(n, 1, 2);
+        both += n == 2;
+        /* Records of one class are those of the plain data. */
+        float text[100];
+        memcpy(text, field_of(&r, i, 2), sizeof text);
+        const float *other = field_of(&plain, i, 2);
+        for (int k = 0; k < 100; k++) {
+            own += n == 2 && text[k] > 1;
+            all += n == 2 && other[k] > 1;
+        }
+        assert_true(n == 2 || !memcmp(text, other, sizeof text));
+    }
+    assert_in_range(both, RECORDS * 34 / 100, RECORDS * 50 / 100); /* 5/12 */
+    for (int k = 0; k < K; k++)
+        assert_true(seen[k] > RECORDS / 6);
+    assert_true(own > all * 3 / 2); /* two classes have 7/16 of the words, one has 1/4 */
+    sw_records_close(&r);
+    sw_records_close(&plain);
+}
+
 static void fallback_data_have_the_kind_of_the_files(void **state)
 {
     struct support_conf c;
@@ -309,6 +359,7 @@ int main(void)
         cmocka_unit_test(sequences_are_one_text_whatever_their_length),
         cmocka_unit_test(sequences_follow_the_documented_chain),
         cmocka_unit_test(both_sides_of_pairs_depend_on_the_class),
+        cmocka_unit_test(label_sets_have_one_or_two_classes),
         cmocka_unit_test(fallback_data_have_the_kind_of_the_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
