@@ -83,7 +83,8 @@ struct sw_st_entry {
     uint64_t bytes;
 };
 
-/* Opens and checks a whole file. need_checksum rejects a file without sw.checksum: a
+/* Opens and checks a whole file. Without need_checksum, PATH/NAME.npy is accepted, too: an array of
+ * float32 is a file with the tensor NAME. need_checksum rejects a file without sw.checksum: a
  * checkpoint of ours whose header is damaged may look like one. Errors: SW_ERR_NOTFOUND, SW_ERR_IO,
  * SW_ERR_NOMEM, SW_ERR_FORMAT (damaged), SW_ERR_UNSUPPORTED (a type or rank that this program does
  * not have). */

@@ -3,6 +3,8 @@
  * bytes after the last), and the checksum. */
 #include "base/json.h"
 #include "base/os.h"
+#include "base/str.h"
+#include "tensor/npy.h"
 #include "tensor/st_format.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +23,10 @@ struct sw_st_file {
     const struct sw_json *metadata;     /* inside header, or NULL */
     bool verified;
     char checksum_hex[33];
+    char *array; /* owned: name of the only tensor, of a .npy file; else NULL */
 };
+
+static const char array_suffix[] = ".npy";
 
 void sw_st_close(struct sw_st_file *f)
 {
@@ -33,6 +38,7 @@ void sw_st_close(struct sw_st_file *f)
     sw_json_free(f->header);
     sw_free(f->entry);
     sw_free(f->by_name);
+    sw_free(f->array);
     sw_free(f->path);
     sw_free(f);
 }
@@ -335,6 +341,49 @@ static int read_checked(struct sw_st_file *f, bool need_checksum, struct sw_err 
     return verify(f, need_checksum, err);
 }
 
+/* ---- arrays ---- */
+
+static int read_array_entry(struct sw_st_file *f, const struct sw_npy_header *h, struct sw_err *err)
+{
+    const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
+
+    f->array = sw_format("%.*s", (int)(strlen(name) - strlen(array_suffix)), name);
+    f->entry = sw_calloc(1, sizeof *f->entry);
+    f->by_name = sw_calloc(1, sizeof *f->by_name);
+    if (!f->array || !f->entry || !f->by_name)
+        return sw_err_nomem(err, f->path, sizeof *f->entry);
+    if (h->dtype != SW_NPY_F4)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "%s: values of type %s, expected float32 (numpy.float32, '<f4')", f->path,
+                          sw_npy_dtype_name(h->dtype));
+
+    f->entry[0] = (struct sw_st_entry){.name = f->array,
+                                       .dtype = SW_ST_F32,
+                                       .ndim = h->ndim,
+                                       .offset = h->data_offset,
+                                       .bytes = h->count * sw_npy_dtype_bytes(h->dtype)};
+    memcpy(f->entry[0].shape, h->shape, (size_t)h->ndim * sizeof *h->shape);
+    f->by_name[0] = f->entry;
+    f->count = 1;
+    return SW_OK;
+}
+
+/* A .npy file is one tensor. */
+static int load_array(struct sw_st_file *f, struct sw_err *err)
+{
+    struct sw_npy_file a;
+
+    int rc = sw_npy_open(&a, f->path, err);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = read_array_entry(f, &a.header, err);
+    sw_npy_close(&a);
+    return rc;
+}
+
+/* ---- opening ---- */
+
 /* Reads the header and indexes the tensors by name; an error names the file. */
 static int load(struct sw_st_file *f, bool need_checksum, struct sw_err *err)
 {
@@ -364,7 +413,8 @@ int sw_st_open(const char *path, bool need_checksum, struct sw_st_file **out, st
     else if ((f->fd = sw_os()->open(path, O_RDONLY | O_NONBLOCK, 0)) < 0)
         rc = sw_err_errno(err, errno, "cannot open %s", path);
     else
-        rc = load(f, need_checksum, err);
+        rc = !need_checksum && sw_str_ends(path, array_suffix) ? load_array(f, err)
+                                                               : load(f, need_checksum, err);
 
     if (rc != SW_OK) {
         sw_st_close(f);

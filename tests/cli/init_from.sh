@@ -39,6 +39,16 @@ expect 0 run "$T/other.ini" --out "$T/split" --name split --steps 1 --oversubscr
     --set cluster.workers_per_group=2 --set layer.back.partition=1 --set layer.fc1.partition=1
 have_python && same_tensors "$T/renamed/checkpoint-0.safetensors" "$T/split/checkpoint-0.safetensors"
 
+# An array is a tensor with the name of its file, as `weights export` writes it.
+expect 0 weights "$a" export --output "$T/arrays"
+cp "$T/arrays/conv1.weight.npy" "$T/kernels.npy"
+begin array "$T/arrays/fc1.weight.npy, $T/kernels.npy, kernels -> first.weight"
+has out '1 of 10 parameters start from .*arrays/fc1\.weight\.npy"?$'
+has out '1 of 10 parameters start from .*kernels\.npy: first\.weight from kernels'
+expect 0 run "$T/other.ini" --out "$T/array2" --name array2 --steps 1 --quiet \
+    --set "job.init_from=$a, fc1.weight -> fc1.weight, conv1.weight -> first.weight"
+have_python && same_tensors "$T/array/checkpoint-0.safetensors" "$T/array2/checkpoint-0.safetensors"
+
 # --init-from replaces the list; a resume no longer needs the files.
 expect 0 run "$T/other.ini" --out "$T/option" --name option --steps 1 --init-from "$b" \
     --set job.init_from=nowhere.safetensors

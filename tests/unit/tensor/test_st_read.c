@@ -1,3 +1,4 @@
+#include "tensor/npy.h"
 #include "unit/faulty_os.h"
 #include "unit/scratch.h"
 #include "unit/tensor/st_sample.h"
@@ -321,6 +322,36 @@ static void a_file_that_shrinks_while_open_is_damage(void **state)
     sw_st_close(f);
 }
 
+static void an_array_is_a_file_with_one_tensor(void **state)
+{
+    const float values[6] = {1, -2, 3, 4, 5, 6.5f};
+    const int32_t numbers[2] = {1, 2};
+    const int64_t shape[2] = {2, 3};
+    const char *path = scratch_path("words.weight.npy");
+    struct sw_st_file *f = NULL;
+    struct sw_err err = {0};
+    float read[6];
+    assert_int_equal(sw_npy_write(path, SW_F32, 2, shape, values, &err), SW_OK);
+    assert_int_equal(sw_st_open(path, false, &f, &err), SW_OK);
+    assert_int_equal(sw_st_count(f), 1);
+    assert_false(sw_st_verified(f));
+    assert_null(sw_st_metadata(f, "step"));
+    const struct sw_st_entry *e = sw_st_find(f, "words.weight");
+    assert_non_null(e);
+    assert_true(e == sw_st_entry_at(f, 0) && e->dtype == SW_ST_F32 && e->ndim == 2);
+    assert_memory_equal(e->shape, shape, sizeof shape);
+    assert_int_equal(sw_st_read(f, e, 0, e->bytes, read, &err), SW_OK);
+    assert_memory_equal(read, values, sizeof values);
+    sw_st_close(f);
+    assert_int_equal(sw_st_open(path, true, &f, &err), SW_ERR_FORMAT); /* it has no checksum */
+    assert_int_equal(truncate(path, 130), 0);
+    assert_int_equal(sw_st_open(path, false, &f, &err), SW_ERR_FORMAT);
+    path = scratch_path("numbers.npy");
+    assert_int_equal(sw_npy_write(path, SW_I32, 1, shape, numbers, &err), SW_OK);
+    assert_int_equal(sw_st_open(path, false, &f, &err), SW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "numbers.npy: values of type i4, expected float32"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_false_header_length_allocates_no_memory),
         cmocka_unit_test(files_of_other_programs_are_read_unverified),
         cmocka_unit_test(errors_name_a_path_that_is_not_a_file),
+        cmocka_unit_test(an_array_is_a_file_with_one_tensor),
         cmocka_unit_test(any_failing_call_is_an_error),
         cmocka_unit_test(a_file_that_shrinks_while_open_is_damage),
     };
