@@ -53,6 +53,16 @@ int sw_bags_add(struct sw_bags *b, const char *text, struct sw_err *err)
     return rc ? rc : end_bag(b, err);
 }
 
+int sw_bags_put(struct sw_bags *b, const int32_t *id, int64_t n, struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    for (int64_t i = 0; !rc && i < n; i++)
+        rc = add_id(b, id[i], err);
+
+    return rc ? rc : end_bag(b, err);
+}
+
 void sw_bags_number(struct sw_bags *b, const int32_t *number)
 {
     int64_t from = 0, to = 0;

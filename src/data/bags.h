@@ -21,6 +21,8 @@ void sw_bags_fini(struct sw_bags *b);
 
 /* Adds a bag with the blank-separated words of text. Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED. */
 int sw_bags_add(struct sw_bags *b, const char *text, struct sw_err *err) SW_MUST_CHECK;
+/* Adds a bag of n ids, which are not replaced. Errors: SW_ERR_NOMEM. */
+int sw_bags_put(struct sw_bags *b, const int32_t *id, int64_t n, struct sw_err *err) SW_MUST_CHECK;
 /* Replaces id w by number[w]; words with number[w] < 0 are dropped. */
 void sw_bags_number(struct sw_bags *b, const int32_t *number);
 

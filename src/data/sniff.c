@@ -30,14 +30,21 @@ static const struct {
     {".txt", "text"},
 };
 
-static const struct sw_format *of_folder(const char *path)
+static bool has(const char *folder, const char *name)
 {
     struct stat st;
-    char *data = sw_format("%s/data.mdb", path);
-    const bool lmdb = data && sw_os()->stat(data, &st) == 0;
+    char *path = sw_format("%s/%s", folder, name);
+    const bool found = path && sw_os()->stat(path, &st) == 0;
 
-    sw_free(data);
-    return sw_format_find(lmdb ? "lmdb" : "image_folder");
+    sw_free(path);
+    return found;
+}
+
+static const struct sw_format *of_folder(const char *path)
+{
+    return sw_format_find(has(path, "data.mdb")                      ? "lmdb"
+                          : has(path, "Groundtruth/TrainTestLabels") ? "nus_wide"
+                                                                     : "image_folder");
 }
 
 static const struct sw_format *of_name(const char *path)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "npy_support.h"
+#include "nus_support.h"
 
 enum { FIELD_RECORDS = 50 };
 
@@ -85,10 +86,33 @@ static void make_npz(void)
     support_strings(&conf, "paths", 0, support_write("a.npz", maker.bytes, maker.used), NULL);
 }
 
+static void make_nus_wide(void)
+{
+    struct sw_bytes list = {0}, tags = {0}, labels = {0}, features = {0};
+    for (int i = 0; i < FIELD_RECORDS; i++) {
+        sw_bytes_printf(&list, "sky\\%d.jpg\n", i);
+        sw_bytes_printf(&tags, "%d %d 1\n", i % 2, i / 3 % 2);
+        sw_bytes_printf(&labels, "%d\n", i / 2 % 2);
+        sw_bytes_printf(&features, "%d.5 %d\n", i, -i);
+    }
+    nus_write_all();
+    nus_write(nus_files[0].name, list.text);
+    nus_write(nus_files[1].name, tags.text);
+    nus_write(nus_files[4].name, labels.text);
+    nus_write(nus_files[5].name, labels.text);
+    nus_write(nus_files[6].name, features.text);
+    nus_write(nus_files[7].name, features.text);
+    nus_conf_init(&conf, 0);
+    sw_bytes_fini(&list);
+    sw_bytes_fini(&tags);
+    sw_bytes_fini(&labels);
+    sw_bytes_fini(&features);
+}
+
 static const struct {
     void (*make)(void);
     int fields;
-} field_sets[] = {
-    {make_csv, 3}, {make_text, 3}, {make_pairs, 4}, {make_npz, 2}, {make_synthetic, 4}};
+} field_sets[] = {{make_csv, 3}, {make_text, 3},      {make_pairs, 4},
+                  {make_npz, 2}, {make_synthetic, 4}, {make_nus_wide, 4}};
 
 enum { FIELD_SETS = sizeof field_sets / sizeof field_sets[0] };

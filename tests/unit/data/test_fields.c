@@ -67,5 +67,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_do_not_depend_on_threads_and_workers),
     };
-    return cmocka_run_group_tests(tests, support_setup, support_teardown);
+    return cmocka_run_group_tests(tests, support_setup, nus_teardown);
 }

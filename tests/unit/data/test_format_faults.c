@@ -64,5 +64,5 @@ int main(void)
         cmocka_unit_test(opening_reports_every_system_failure),
         cmocka_unit_test(partial_reads_change_nothing),
     };
-    return cmocka_run_group_tests(tests, support_setup, support_teardown);
+    return cmocka_run_group_tests(tests, support_setup, nus_teardown);
 }
