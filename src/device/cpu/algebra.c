@@ -1,6 +1,7 @@
 /* Computes the Gram matrix and the inverse square root of a matrix, with which data is whitened
- * before training. Work is divided into tiles of a fixed size, so that the result does not depend
- * on the number of threads. The contract is in device/cpu/algebra.h. */
+ * before training, and products and eigenvectors, with which codes are trained. Work is divided
+ * into tiles of a fixed size, so that the result does not depend on the number of threads. The
+ * contract is in device/cpu/algebra.h. */
 #include "device/cpu/algebra.h"
 #include "base/os.h"
 #include "device/cpu/blas.h"
@@ -74,15 +75,43 @@ static int eigen(double *a, int n, double *values, struct sw_err *err)
     return rc;
 }
 
-/* out = a^T a in tiles. */
-static void square(const double *a, int64_t n, double *out)
+/* out [m, n] = a^T b in tiles. */
+static void product(int64_t m, int64_t n, int64_t rows, const double *a, const double *b,
+                    double *out)
 {
 #pragma omp parallel for schedule(dynamic)
-    for (int64_t i = 0; i < n; i += TILE) {
+    for (int64_t i = 0; i < m; i += TILE) {
         int team = sw_blas_use_one_thread();
-        sw_blas()->dgemm(min_int(TILE, n - i), (int)n, (int)n, a + i, a, out + i * n);
+        sw_blas()->dgemm(min_int(TILE, m - i), (int)n, (int)rows, a + i, (int)m, b, out + i * n);
         sw_blas_restore_team(team);
     }
+}
+
+int sw_algebra_product(int64_t m, int64_t n, int64_t rows, const double *a, const double *b,
+                       double *out, struct sw_err *err)
+{
+    const int threads = omp_get_max_threads();
+
+    int rc = begin(threads, err);
+    if (rc != SW_OK)
+        return rc;
+
+    product(m, n, rows, a, b, out);
+    sw_blas_release(threads);
+    return SW_OK;
+}
+
+int sw_algebra_eigen(double *a, int64_t n, double *values, struct sw_err *err)
+{
+    const int threads = omp_get_max_threads();
+
+    int rc = begin(threads, err);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = eigen(a, (int)n, values, err);
+    sw_blas_release(threads);
+    return rc;
 }
 
 int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err *err)
@@ -117,7 +146,7 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
             a[i * n + k] *= factor;
     }
 
-    square(a, n, root);
+    product(n, n, n, a, a, root);
     memcpy(a, root, bytes);
 
 out:

@@ -41,9 +41,9 @@ static void sgemm(const struct sw_product *p)
                 p->beta, p->c, (int)p->pitch);
 }
 
-static void dgemm(int m, int n, int k, const double *a, const double *b, double *c)
+static void dgemm(int m, int n, int k, const double *a, int pitch, const double *b, double *c)
 {
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, 1, a, n, b, n, 0, c, n);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, 1, a, pitch, b, n, 0, c, n);
 }
 
 static int eigen(int n, double *a, double *values, double *work, int work_count, int *ints,

@@ -8,7 +8,7 @@
 #include "device/module.h"
 
 /* Increased with every change of the table. */
-enum { SW_BLAS_ABI = 2 };
+enum { SW_BLAS_ABI = 3 };
 #define SW_BLAS_TABLE_BYTES ((uint32_t)(sizeof(struct sw_blas_module) + sizeof(struct sw_product)))
 
 struct sw_blas_module {
@@ -20,8 +20,8 @@ struct sw_blas_module {
     void *(*acquire_buffer)(void);
     void (*release_buffer)(void *buffer);
     void (*sgemm)(const struct sw_product *p);
-    /* c [m, n] = a^T b for a [k, m] with a row pitch of n, and b [k, n]; row-major. */
-    void (*dgemm)(int m, int n, int k, const double *a, const double *b, double *c);
+    /* c [m, n] = a^T b for a [k, m] with a row pitch of `pitch`, and b [k, n]; row-major. */
+    void (*dgemm)(int m, int n, int k, const double *a, int pitch, const double *b, double *c);
     /* LAPACK's dsyevd: all eigenvalues and -vectors of the symmetric a [n, n], which become the
      * rows of a. Returns LAPACK's info, 0 when it has converged. */
     int (*eigen)(int n, double *a, double *values, double *work, int work_count, int *ints,

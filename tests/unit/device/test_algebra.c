@@ -38,6 +38,37 @@ static void gram_is_the_sum_of_products(void **state)
     free(out);
 }
 
+static void product_is_that_of_plain_loops(void **state)
+{
+    enum { M = 300, N = 5, ROWS = 9 };
+    double a[ROWS * M], b[ROWS * N], out[M * N];
+    struct sw_err err = {0};
+    for (int i = 0; i < ROWS * M; i++)
+        a[i] = (double)noise((uint64_t)i);
+    for (int i = 0; i < ROWS * N; i++)
+        b[i] = (double)noise((uint64_t)(i + 77777));
+    assert_int_equal(sw_algebra_product(M, N, ROWS, a, b, out, &err), 0);
+    for (int i = 0; i < M; i++) {
+        for (int k = 0; k < N; k++) {
+            double want = 0;
+            for (int r = 0; r < ROWS; r++)
+                want += a[r * M + i] * b[r * N + k];
+            assert_true(fabs(want - out[i * N + k]) < 1e-12);
+        }
+    }
+}
+
+/* [[2, 1], [1, 2]] has 1 with (1, -1) / sqrt 2, and 3 with (1, 1) / sqrt 2. */
+static void eigenvectors_are_rows_and_values_ascend(void **state)
+{
+    double a[4] = {2, 1, 1, 2}, values[2];
+    struct sw_err err = {0};
+    assert_int_equal(sw_algebra_eigen(a, 2, values, &err), 0);
+    assert_true(fabs(values[0] - 1) < 1e-12 && fabs(values[1] - 3) < 1e-12);
+    assert_true(fabs(a[0] + a[1]) < 1e-12 && fabs(a[2] - a[3]) < 1e-12);
+    assert_true(fabs(fabs(a[0]) - sqrt(0.5)) < 1e-12 && fabs(fabs(a[2]) - sqrt(0.5)) < 1e-12);
+}
+
 static void inverse_root_of_a_diagonal_is_known(void **state)
 {
     double a[9] = {3, 0, 0, 0, -1e-9,
@@ -92,6 +123,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gram_is_the_sum_of_products),
+        cmocka_unit_test(product_is_that_of_plain_loops),
+        cmocka_unit_test(eigenvectors_are_rows_and_values_ascend),
         cmocka_unit_test(inverse_root_of_a_diagonal_is_known),
         cmocka_unit_test(squared_inverse_root_inverts_the_matrix),
     };
