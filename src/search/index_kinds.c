@@ -137,9 +137,9 @@ static int encode(struct sw_index_build *b, struct sw_err *err)
     if (!codes)
         return SW_ERR_NOMEM;
 
-    sw_encoder_build(v, bits, b->a->seed, center, planes);
+    sw_encoder_random(v, bits, b->a->seed, center, planes);
 
-    const struct sw_encoder e = {v->dims, bits, center, planes};
+    const struct sw_encoder e = {.dims = v->dims, .bits = bits, .part = {center, planes}};
     return sw_encoder_encode(&e, v, b->a->threads, codes, err);
 }
 
@@ -176,7 +176,8 @@ static int bind_encoder(struct sw_index *x, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    x->encoder = (struct sw_encoder){(int)dims, (int)bits, center, planes};
+    x->encoder =
+        (struct sw_encoder){.dims = (int)dims, .bits = (int)bits, .part = {center, planes}};
 
     const struct sw_vectors all[] = {{center, 1, (int)dims}, {planes, (int64_t)bits, (int)dims}};
     for (int i = 0; rc == SW_OK && i < 2; i++)

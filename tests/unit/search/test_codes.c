@@ -233,8 +233,8 @@ static void codes_of_vectors_keep_angles(void **state)
     struct sw_err err;
 
     assert_non_null(planes);
-    sw_encoder_build(&v, BITS, 1, center, planes);
-    const struct sw_encoder e = {DIMS, BITS, center, planes};
+    sw_encoder_random(&v, BITS, 1, center, planes);
+    const struct sw_encoder e = {.dims = DIMS, .bits = BITS, .part = {center, planes}};
     ASSERT_OK(sw_encoder_encode(&e, &v, 1, one[0], &err));
     ASSERT_OK(sw_encoder_encode(&e, &v, 3, two[0], &err));
     assert_memory_equal(one, two, sizeof one);
@@ -252,7 +252,7 @@ static void codes_of_vectors_keep_angles(void **state)
         assert_true(fabs(share - angle / M_PI) < 0.11);
     }
 
-    sw_encoder_build(&v, BITS, 2, center, planes);
+    sw_encoder_random(&v, BITS, 2, center, planes);
     ASSERT_OK(sw_encoder_encode(&e, &v, 1, two[0], &err));
     assert_memory_not_equal(one, two, sizeof one);
     free(planes);
