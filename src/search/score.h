@@ -7,6 +7,7 @@
  * k. Its mean over the queries is MAP. Any thread. */
 #pragma once
 
+#include "search/codes.h"
 #include "search/row_labels.h"
 #include "search/vectors.h"
 
@@ -14,6 +15,13 @@ enum { SW_SCORE_LEVELS = 11 };
 
 /* AP of a ranking: relevant [count] in its order. -1 if none is relevant. */
 double sw_average_precision(const bool *relevant, int64_t count);
+
+/* The mean AP of all orders in which results of equal distance could come: relevant and distance
+ * [count], by ascending distance (McSherry and Najork, "Computing information retrieval performance
+ * measures efficiently in the presence of tied scores", ECIR 2008, Equation 7). Of n results of a
+ * distance, r are relevant; N results are nearer, R of them relevant. Then result i of the n adds
+ * r / n (R + 1 + (i - 1) (r - 1) / (n - 1)) / (N + i) to the sum. -1 if none is relevant. */
+double sw_average_precision_tied(const bool *relevant, const double *distance, int64_t count);
 
 /* The interpolated precision at recall 0, 0.1, ... 1: the largest precision at any rank whose
  * recall is that or more. Zeros if none is relevant. */
@@ -24,6 +32,7 @@ double sw_recall(const int64_t *found, const int64_t *truth, int64_t queries, in
 
 struct sw_score_args {
     const struct sw_vectors *base, *queries;
+    const struct sw_codes *base_codes, *query_codes;        /* in place of the vectors, or NULL */
     const struct sw_row_labels *base_labels, *query_labels; /* as many classes, the same form */
     enum sw_metric metric;
     bool leave_out_same; /* base and queries are the same rows: query i does not rank row i */
@@ -43,8 +52,11 @@ struct sw_score {
     struct sw_class_map *per_class; /* owned [classes] */
 };
 
-/* Ranks all of `base` for each query by exact distances, ties by row. Sets are checked. Free the
- * result with sw_score_fini. Errors: SW_ERR_INVALID (sizes), SW_ERR_NOMEM, SW_ERR_CANCELLED. */
+/* Ranks all of `base` for each query: vectors by exact distances, ties by row; codes by Hamming
+ * distance, of which AP is that of ties (above) and all else that of one random order of the ties,
+ * always the same one, since many are equal and rows of a file may be ordered by class. Sets are
+ * checked. Free the result with sw_score_fini. Errors: SW_ERR_INVALID (sizes), SW_ERR_NOMEM,
+ * SW_ERR_CANCELLED. */
 int sw_score_map(const struct sw_score_args *a, int threads, struct sw_score *out,
                  struct sw_err *err) SW_MUST_CHECK;
 void sw_score_fini(struct sw_score *s); /* a zeroed one is accepted */

@@ -3,6 +3,7 @@
  * over queries and classes. */
 #include "search/score.h"
 #include "search_support.h"
+#include <math.h>
 
 static void average_precision_is_that_of_the_equation(void **state)
 {
@@ -13,6 +14,43 @@ static void average_precision_is_that_of_the_equation(void **state)
     assert_true(sw_average_precision(all, 3) == 1);
     assert_true(sw_average_precision(none, 3) == -1);
     assert_true(sw_average_precision(none, 0) == -1);
+}
+
+/* The mean over all orders of results within equal distances, by permuting until every order came.
+ */
+static double permuted(bool *relevant, const double *distance, int count, int from)
+{
+    double sum = 0;
+    int orders = 0;
+
+    if (from == count)
+        return sw_average_precision(relevant, count);
+    for (int i = from; i < count && distance[i] == distance[from]; i++, orders++) {
+        bool at = relevant[from];
+        relevant[from] = relevant[i];
+        relevant[i] = at;
+        sum += permuted(relevant, distance, count, from + 1);
+        relevant[i] = relevant[from];
+        relevant[from] = at;
+    }
+    return sum / orders;
+}
+
+static void tied_precision_is_the_mean_of_all_orders(void **state)
+{
+    enum { COUNT = 7 };
+    double distance[COUNT];
+    bool relevant[COUNT], none[3] = {false};
+
+    for (uint32_t draw = 0; draw < 60; draw++) {
+        for (int i = 0; i < COUNT; i++) {
+            relevant[i] = i == 0 || random_bits(21, draw * COUNT + (uint32_t)i) % 3 == 0;
+            distance[i] = i ? distance[i - 1] + random_bits(22, draw * COUNT + (uint32_t)i) % 2 : 0;
+        }
+        assert_float_equal(sw_average_precision_tied(relevant, distance, COUNT),
+                           permuted(relevant, distance, COUNT, 0), 1e-12);
+    }
+    assert_true(sw_average_precision_tied(none, distance, 3) == -1);
 }
 
 static void precision_at_recall_is_the_largest_from_there_on(void **state)
@@ -99,6 +137,82 @@ static void sets_are_relevant_if_they_share_a_label(void **state)
     sw_score_fini(&s);
 }
 
+/* MAP of codes: each query's rows sorted by bits that differ, with the mean of ties. */
+static void map_of_codes_is_that_of_all_distances(void **state)
+{
+    enum { ROWS = 60, BITS = 70 };
+    const struct sw_codes base = random_codes(31, ROWS, BITS, 6);
+    int32_t label[ROWS];
+    struct sw_err err;
+
+    for (int i = 0; i < ROWS; i++)
+        label[i] = (int32_t)(random_bits(32, (uint64_t)i) % 3 ? i % 6 : i % 5);
+    const struct sw_row_labels labels = {.count = ROWS, .classes = 6, .single = label};
+
+    for (int own = 0; own < 2; own++) {
+        double sum = 0;
+        for (int q = 0; q < ROWS; q++) {
+            struct sw_neighbor all[ROWS];
+            bool relevant[ROWS];
+            double distance[ROWS];
+            int count = 0;
+            for (int i = 0; i < ROWS; i++)
+                all[i] = (struct sw_neighbor){
+                    sw_code_distance(sw_code(&base, q), sw_code(&base, i), base.words), i};
+            sw_neighbors_sort(all, ROWS);
+            for (int i = 0; i < ROWS; i++)
+                if (!own || all[i].id != q) {
+                    distance[count] = all[i].distance;
+                    relevant[count++] = label[all[i].id] == label[q];
+                }
+            sum += sw_average_precision_tied(relevant, distance, count);
+        }
+
+        const struct sw_score_args a = {.base_codes = &base,
+                                        .query_codes = &base,
+                                        .base_labels = &labels,
+                                        .query_labels = &labels,
+                                        .leave_out_same = own};
+        double precision[SW_SCORE_LEVELS];
+        for (int threads = 1; threads < 4; threads += 2) {
+            struct sw_score s = {0};
+            ASSERT_OK(sw_score_map(&a, threads, &s, &err));
+            assert_int_equal(s.queries, ROWS);
+            assert_float_equal(s.map, sum / ROWS, 1e-12);
+            if (threads > 1)
+                assert_memory_equal(precision, s.precision, sizeof precision);
+            memcpy(precision, s.precision, sizeof precision);
+            sw_score_fini(&s);
+        }
+    }
+
+    free((void *)base.at);
+}
+
+/* All codes are equal: whatever the order of rows in a file, precision is that of chance. */
+static void equal_codes_are_not_ranked_by_row(void **state)
+{
+    enum { ROWS = 400 };
+    static uint64_t code[ROWS];
+    static int32_t label[ROWS];
+    const struct sw_codes codes = {code, ROWS, 16, 1};
+    const struct sw_row_labels labels = {.count = ROWS, .classes = 4, .single = label};
+    const struct sw_score_args a = {.base_codes = &codes,
+                                    .query_codes = &codes,
+                                    .base_labels = &labels,
+                                    .query_labels = &labels};
+    struct sw_score s = {0};
+    struct sw_err err;
+
+    for (int i = 0; i < ROWS; i++)
+        label[i] = i / 100;
+    ASSERT_OK(sw_score_map(&a, 1, &s, &err));
+    for (int c = 0; c < 4; c++)
+        assert_true(fabs(s.per_class[c].map - 0.25) < 0.02);
+    assert_true(fabs(s.precision[5] - 0.25) < 0.05);
+    sw_score_fini(&s);
+}
+
 static void sizes_that_do_not_fit_are_refused(void **state)
 {
     const int32_t label[] = {0, 1, 0, 1, 7};
@@ -127,6 +241,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(average_precision_is_that_of_the_equation),
+        cmocka_unit_test(tied_precision_is_the_mean_of_all_orders),
+        cmocka_unit_test(map_of_codes_is_that_of_all_distances),
+        cmocka_unit_test(equal_codes_are_not_ranked_by_row),
         cmocka_unit_test(precision_at_recall_is_the_largest_from_there_on),
         cmocka_unit_test(recall_counts_true_neighbors),
         cmocka_unit_test(map_leaves_out_the_query_itself),
