@@ -127,7 +127,8 @@ named() {
         # the library of the host, whose opening is what the library offers to users; the history has
         # a column of that name.
         may = "^src/(machine/(quota|survey|machine)[.][ch]|cli/doctor/(throughput|settings)[.]c|" \
-              "data/(stats|scaling)[.]c|history/row[.]c|device/ops/)"
+              "data/(stats|scaling)[.]c|search/(cca|moments|method_(cmssh|spectral))[.]c|" \
+              "history/row[.]c|device/ops/)"
     }
     FILENAME ~ drivers || FILENAME ~ may { next }
     FNR == 1 { comment = 0 }
