@@ -122,6 +122,9 @@ static int bind_header(struct sw_index *x, struct sw_err *err)
     while (sw_index_kinds[kinds])
         kinds++;
 
+    if (h->kind == SW_INDEX_KIND_MODEL)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: a model of codes, expected an index",
+                          x->file.path);
     if (h->kind >= kinds)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s: kind %u is unknown, expected 0 to %u",
                           x->file.path, h->kind, kinds - 1);

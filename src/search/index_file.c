@@ -37,8 +37,9 @@ enum {
 static const char magic[MAGIC_BYTES + 1] = "SINGAIDX";
 
 static const char *const names[SW_INDEX_SECTION_END] = {
-    "",      "vectors", "labels", "label sets", "marks", "cells",
-    "codes", "center",  "planes", "begins",     "rows",
+    "",        "vectors",  "labels",   "label sets", "marks",   "cells",     "codes",
+    "center",  "planes",   "begins",   "rows",       "method",  "shifts",    "waves",
+    "anchors", "center 2", "planes 2", "shifts 2",   "waves 2", "anchors 2",
 };
 
 const char *sw_index_section_name(int section)

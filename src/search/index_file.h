@@ -30,8 +30,20 @@ enum sw_index_section {
     SW_INDEX_PLANES,      /* f32 [bits][dims] */
     SW_INDEX_BEGINS,      /* u32 [sw_multi_index_begins] (multi_index.h) */
     SW_INDEX_ROWS,        /* u32 [parts][count] */
+    SW_INDEX_METHOD,      /* u8: the name of a method (code_model.h) */
+    SW_INDEX_SHIFTS,      /* f32 [bits] */
+    SW_INDEX_WAVES,       /* f32 [bits] */
+    SW_INDEX_ANCHORS,     /* f32 [anchors][dims] */
+    SW_INDEX_CENTER_2,    /* those of a second view, in the same order */
+    SW_INDEX_PLANES_2,
+    SW_INDEX_SHIFTS_2,
+    SW_INDEX_WAVES_2,
+    SW_INDEX_ANCHORS_2,
     SW_INDEX_SECTION_END,
 };
+
+/* The kind of a file that is no index, but a model of codes. */
+enum { SW_INDEX_KIND_MODEL = 1 << 16 };
 
 /* The numbers of the header. Which of them a kind needs is its own matter. */
 struct sw_index_header {

@@ -1,8 +1,10 @@
-/* An index file of untrusted bytes: opening ends in an index whose search stays in bounds, or in an
- * error. The first byte selects whether checksums are corrected first, so that the code after them
- * is reached; the rest is the file. */
+/* An index file of untrusted bytes, or a model of codes, which is one of its own kind: opening ends
+ * in an index whose search stays in bounds, in a model that encodes, or in an error. The first byte
+ * selects whether checksums are corrected first, so that the code after them is reached; the rest
+ * is the file. */
 #include "base/hash.h"
 #include "base/os.h"
+#include "search/code_model.h"
 #include "search/index.h"
 #include <string.h>
 
@@ -17,6 +19,7 @@ enum {
     MOST_ROWS = 4096,
     MOST_DIMS = 64,
     MOST_WORDS = 16,
+    MOST_ANCHORS = 256,
     K = 3,
 };
 
@@ -82,8 +85,28 @@ static void search(const struct sw_index *x)
         demand(x->labels.sets || sw_row_has_label(&x->labels, i, x->labels.single[i]));
 }
 
+/* Encodes a vector of ones, whose values have no bits beyond their number. */
+static void encode(const struct sw_code_model *m)
+{
+    static const float ones[MOST_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static float values[64 * MOST_WORDS];
+    uint64_t code[MOST_WORDS];
+    struct sw_err err;
+    for (int v = 0; v < SW_CODE_VIEWS; v++) {
+        const struct sw_encoder *e = sw_code_model_view(m, v);
+        const struct sw_vectors one = {ones, 1, e->dims};
+        const struct sw_codes c = {code, 1, e->bits, sw_code_words(e->bits)};
+        if (e->dims > MOST_DIMS || c.words > MOST_WORDS || e->anchors > MOST_ANCHORS)
+            return;
+        demand(sw_encoder_values(e, &one, 1, values, &err) == SW_OK);
+        demand(sw_encoder_encode(e, &one, 1, code, &err) == SW_OK);
+        demand(sw_codes_check(&c, "codes", &err) == SW_OK);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
+    struct sw_code_model m;
     struct sw_index x;
     struct sw_err err = {0};
     if (bytes < 1)
@@ -98,6 +121,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         search(&x);
     else
         demand(err.code < 0 && err.text[0]);
+    if (sw_code_model_parse(&m, "input", copy, bytes - 1, &err) == SW_OK) {
+        demand(!x.kind);
+        encode(&m);
+    } else {
+        demand(err.code < 0 && err.text[0]);
+    }
+    sw_code_model_close(&m);
     sw_index_close(&x);
     sw_free(copy);
     return 0;
