@@ -30,13 +30,22 @@ static int search(struct sw_search_ask *s, int64_t candidates, struct sw_err *er
 static int read_queries(struct sw_search_ask *s, const struct sw_search_ask_args *a,
                         struct sw_err *err)
 {
-    if (!a->computed)
-        return sw_search_array_read(&s->queries, a->queries, s->index.metric,
-                                    s->index.kind->holds_codes, err);
+    const bool encoded = a->model && a->model->model, codes = s->index.kind->holds_codes;
+    const enum sw_metric metric = encoded ? SW_METRIC_EUCLIDEAN : s->index.metric;
+    int rc = SW_OK;
 
-    s->queries = *a->computed;
-    *a->computed = (struct sw_search_array){0};
-    return sw_vectors_check(&s->queries.set.vectors, s->index.metric, "the queries", err);
+    if (a->computed) {
+        s->queries = *a->computed;
+        *a->computed = (struct sw_search_array){0};
+    } else {
+        rc = sw_search_array_read(&s->queries, a->queries, metric, codes && !encoded, err);
+    }
+
+    if (rc == SW_OK && encoded)
+        rc = sw_search_model_apply(a->model, codes, s->threads, &s->queries, err);
+    if (rc == SW_OK && s->queries.set.vectors.count)
+        rc = sw_vectors_check(&s->queries.set.vectors, s->index.metric, "the queries", err);
+    return rc;
 }
 
 int sw_search_ask(struct sw_search_ask *s, const struct sw_search_ask_args *a, struct sw_err *err)

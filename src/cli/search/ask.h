@@ -2,7 +2,7 @@
  * neighbors that were found. Main thread. */
 #pragma once
 
-#include "cli/search/arrays.h"
+#include "cli/search/model.h"
 
 struct sw_search_ask {
     struct sw_index index;
@@ -20,6 +20,7 @@ struct sw_search_ask_args {
     const char *index, *queries;
     struct sw_search_array *computed; /* vectors in place of a file of queries, which are taken;
                                          or NULL */
+    const struct sw_search_model_options *model; /* that encodes the queries; NULL: none */
     int64_t k, candidates; /* candidates: 0, or how many codes are ordered by their vectors */
     int64_t threads;
 };

@@ -2,6 +2,7 @@
 #include "search/index.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "cli/search/model.h"
 #include "cli/search/net.h"
 #include "cli/search/verb.h"
 
@@ -11,6 +12,7 @@ struct options {
     struct sw_cli_common common;
     const char *out, *kind, *metric, *labels, *layer;
     struct sw_search_net_options net;
+    struct sw_search_model_options model;
     int64_t bits, seed, threads;
 };
 
@@ -29,6 +31,7 @@ static const struct sw_cli_option rows[] = {
                        "no FILE: those of the data, if they have any"),
     SW_SEARCH_NET_ROWS(struct options, net),
     SW_SEARCH_LAYER_ROW(struct options, layer),
+    SW_SEARCH_MODEL_ROWS(struct options, model),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -101,6 +104,8 @@ static int show(const struct options *o, double seconds)
 static int check_options(const struct options *o, struct sw_index_args *a)
 {
     int code = sw_search_net_check(verb, &o->net, &o->common);
+    if (code == SW_EXIT_DONE)
+        code = sw_search_model_check(verb, &o->model);
     if (code != SW_EXIT_DONE)
         return code;
     if (o->layer && !o->net.recipe)
@@ -133,15 +138,32 @@ static int read_arrays(const struct options *o, const struct sw_index_args *args
 {
     const char *path = o->common.args[0];
 
-    int rc = sw_search_array_read(array, path, args->metric, args->kind->holds_codes, err);
-    if (rc == SW_OK && o->metric && array->set.codes.count)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "--metric=%s: %s holds codes, which are compared by "
-                        "their bits",
-                        o->metric, path);
-    if (rc == SW_OK && o->seed && array->set.codes.count)
-        rc = sw_err_set(err, SW_ERR_INVALID, "--seed: %s holds codes already", path);
-    return rc;
+    const bool encoded = o->model.model;
+
+    return sw_search_array_read(array, path, encoded ? SW_METRIC_EUCLIDEAN : args->metric,
+                                args->kind->holds_codes && !encoded, err);
+}
+
+/* Encodes what was read or computed by the model, if there is one; options for vectors are none for
+ * codes. */
+static int encode(const struct options *o, const struct sw_index_args *args,
+                  struct sw_search_array *array, struct sw_err *err)
+{
+    const char *source = o->model.model ? o->model.model : o->common.args[0];
+
+    int rc = sw_search_model_apply(&o->model, args->kind->holds_codes, args->threads, array, err);
+    if (rc != SW_OK)
+        return rc;
+    if (o->metric && array->set.codes.count)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "--metric=%s: %s holds codes, which are compared by "
+                          "their bits",
+                          o->metric, source);
+    if (o->seed && array->set.codes.count)
+        return sw_err_set(err, SW_ERR_INVALID, "--seed: %s holds codes already", source);
+    return o->model.model && array->set.vectors.count
+               ? sw_vectors_check(&array->set.vectors, args->metric, "the values", err)
+               : SW_OK;
 }
 
 /* The rows of the net, and without files the labels of its data. */
@@ -180,6 +202,8 @@ static int run(void *options)
     if (rc == SW_OK)
         rc = o->net.recipe ? compute(o, &args, &net, &array, &labels, &err)
                            : read_arrays(o, &args, &array, &err);
+    if (rc == SW_OK)
+        rc = encode(o, &args, &array, &err);
     if (rc == SW_OK && o->labels)
         rc = sw_search_labels_read(&labels, o->labels, &err);
 

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/search/arrays.h"
+#include "cli/search/model.h"
 #include "cli/search/net.h"
 #include "cli/search/verb.h"
 #include "cli/training/train.h"
@@ -16,7 +17,8 @@ struct options {
     struct sw_cli_common common;
     const char *side[SIDES], *labels;
     const char *query_side[SIDES], *query_labels;
-    const char *metric;
+    const char *metric, *model;
+    bool hamming;
     struct sw_search_net_options net;
     bool train;
     const char *out_dir;
@@ -38,6 +40,12 @@ static const struct sw_cli_option rows[] = {
                        "labels of these queries"),
     SW_CLI_TEXT_OPTION(struct options, metric, "metric", "METRIC",
                        "distance: euclidean, cosine or dot; default: euclidean"),
+    SW_CLI_TEXT_OPTION(struct options, model, "model", "MODEL",
+                       "encode images and texts by a model of search train: to its real values, or "
+                       "with --hamming to its codes"),
+    SW_CLI_FLAG_OPTION(struct options, hamming, "hamming",
+                       "compare codes; without a model and without arrays of codes a bit says "
+                       "whether a number is above its median"),
     SW_SEARCH_NET_ROWS(struct options, net),
     SW_CLI_FLAG_OPTION(struct options, train, "train", "with --recipe: train the recipe first"),
     SW_CLI_TEXT_OPTION(struct options, out_dir, "out", "DIR",
@@ -63,8 +71,10 @@ struct scores {
     const char *layer[SIDES]; /* that was computed by it; NULL: none */
     struct sw_search_array base[SIDES], query[SIDES];
     struct sw_search_labels base_labels, query_labels;
-    bool own_queries; /* the queries are not the rows themselves */
-    enum sw_metric metric;
+    bool own_queries;           /* the queries are not the rows themselves */
+    struct sw_code_model model; /* with --model */
+    enum sw_metric metric;      /* of vectors */
+    bool hamming;               /* codes are compared */
     int threads;
     bool has[TASKS];
     struct sw_score score[TASKS];
@@ -73,10 +83,12 @@ struct scores {
 /* ---- Read -------------------------------------------------------------------------------------
  */
 
-static int read_side(struct sw_search_array *a, const char *path, enum sw_metric m,
+static int read_side(const struct scores *s, struct sw_search_array *a, const char *path,
                      struct sw_err *err)
 {
-    return path ? sw_search_array_read(a, path, m, false, err) : SW_OK;
+    const bool may_be_codes = s->hamming && !s->model.method;
+
+    return path ? sw_search_array_read(a, path, SW_METRIC_EUCLIDEAN, may_be_codes, err) : SW_OK;
 }
 
 /* Both sets of labels have the classes of either. */
@@ -94,9 +106,9 @@ static int read_arrays(struct scores *s, const struct options *o, struct sw_err 
     int rc = SW_OK;
 
     for (int i = 0; rc == SW_OK && i < SIDES; i++) {
-        rc = read_side(&s->base[i], o->side[i], s->metric, err);
+        rc = read_side(s, &s->base[i], o->side[i], err);
         if (rc == SW_OK)
-            rc = read_side(&s->query[i], o->query_side[i], s->metric, err);
+            rc = read_side(s, &s->query[i], o->query_side[i], err);
     }
 
     if (rc == SW_OK)
@@ -125,7 +137,8 @@ static int compute(struct scores *s, const struct options *o, struct sw_err *err
     for (int i = 0; rc == SW_OK && i < SIDES; i++) {
         s->layer[i] = named ? o->side[i] : s->net.pair[i];
         if (s->layer[i])
-            rc = sw_search_net_vectors(&s->net, s->layer[i], NULL, 0, s->metric, &s->base[i], err);
+            rc = sw_search_net_vectors(&s->net, s->layer[i], NULL, 0, SW_METRIC_EUCLIDEAN,
+                                       &s->base[i], err);
     }
 
     if (rc == SW_OK)
@@ -134,17 +147,49 @@ static int compute(struct scores *s, const struct options *o, struct sw_err *err
     return rc;
 }
 
+/* Brings a side and its queries into the form that is compared. */
+static int encode_side(struct scores *s, int side, struct sw_err *err)
+{
+    struct sw_search_array *both[] = {&s->query[side], &s->base[side]};
+    const char *what = side == IMAGES ? "images" : "texts";
+    int rc = SW_OK;
+
+    /* The medians are those of the rows: queries come first, while there are vectors. */
+    for (int i = 0; rc == SW_OK && i < 2; i++) {
+        struct sw_search_array *a = both[i];
+        if (!sw_search_array_count(a))
+            continue;
+
+        if (s->model.method)
+            rc = sw_search_model_encode(&s->model, side, what, s->hamming, s->threads, a, err);
+        else if (s->hamming && a->set.vectors.count && !s->base[side].set.vectors.count)
+            rc = sw_err_set(err, SW_ERR_INVALID,
+                            "codes of queries need the medians of %s that are searched", what);
+        else if (s->hamming && a->set.vectors.count)
+            rc = sw_search_median_codes(&s->base[side].set.vectors, a, err);
+        if (rc == SW_OK && a->set.vectors.count)
+            rc = sw_vectors_check(&a->set.vectors, s->metric, what, err);
+    }
+
+    return rc;
+}
+
 static int read_all(struct scores *s, const struct options *o, struct sw_err *err)
 {
     int rc = sw_search_threads(o->threads, &s->threads, err);
-    if (rc != SW_OK)
-        return rc;
-    return o->net.recipe ? compute(s, o, err) : read_arrays(s, o, err);
+    if (rc == SW_OK && o->model)
+        rc = sw_code_model_open(&s->model, o->model, err);
+    if (rc == SW_OK)
+        rc = o->net.recipe ? compute(s, o, err) : read_arrays(s, o, err);
+    for (int i = 0; rc == SW_OK && i < SIDES; i++)
+        rc = encode_side(s, i, err);
+    return rc;
 }
 
 static void close_all(struct scores *s)
 {
     sw_search_net_close(&s->net);
+    sw_code_model_close(&s->model);
     for (int i = 0; i < SIDES; i++) {
         sw_search_array_fini(&s->base[i]);
         sw_search_array_fini(&s->query[i]);
@@ -166,14 +211,19 @@ static int score_tasks(struct scores *s, struct sw_err *err)
 
     for (int t = 0; t < TASKS; t++) {
         const struct task *task = &tasks[t];
-        const struct sw_score_args args = {.base = &s->base[task->base].set.vectors,
-                                           .queries = &queries[task->query].set.vectors,
+        const struct sw_search_set *base = &s->base[task->base].set;
+        const struct sw_search_set *asked = &queries[task->query].set;
+        const struct sw_score_args args = {.base = &base->vectors,
+                                           .queries = &asked->vectors,
+                                           .base_codes = s->hamming ? &base->codes : NULL,
+                                           .query_codes = s->hamming ? &asked->codes : NULL,
                                            .base_labels = &s->base_labels.labels,
                                            .query_labels = &labels->labels,
                                            .metric = s->metric,
                                            .leave_out_same =
                                                !s->own_queries && task->query == task->base};
-        if (!args.base->count || !args.queries->count)
+        if (!sw_search_array_count(&s->base[task->base]) ||
+            !sw_search_array_count(&queries[task->query]))
             continue;
 
         int rc = sw_score_map(&args, s->threads, &s->score[t], err);
@@ -269,7 +319,12 @@ static void print_json(struct sw_bytes *out, const struct scores *s)
         }
 
     sw_json_real(&w, "mean", sum / (count ? count : 1));
-    sw_json_string(&w, "metric", sw_metric_name(s->metric));
+    sw_json_string(&w, "metric", s->hamming ? "hamming" : sw_metric_name(s->metric));
+    if (s->model.method) {
+        sw_json_string(&w, "model", s->model.file.path);
+        sw_json_string(&w, "method", s->model.method->name);
+        sw_json_int(&w, "bits", s->model.bits);
+    }
     if (s->net.weights.path) {
         sw_json_string(&w, "images", s->layer[IMAGES]);
         sw_json_string(&w, "texts", s->layer[TEXTS]);
@@ -345,10 +400,13 @@ static int check_options(const struct options *o, struct scores *s)
     if (queries != (o->query_labels != NULL))
         return sw_cli_usage(verb, queries ? "--query-labels=L.npy is missing"
                                           : "--query-labels needs --query-images or --query-texts");
+    if (o->metric && o->hamming)
+        return sw_cli_usage(verb, "--metric and --hamming are mutually exclusive");
     if (o->metric && !sw_metric_parse(o->metric, &s->metric))
         return sw_cli_usage(verb, "--metric=%s: must be euclidean, cosine or dot", o->metric);
 
     s->own_queries = queries;
+    s->hamming = o->hamming;
     return SW_EXIT_DONE;
 }
 
@@ -391,6 +449,8 @@ const struct sw_verb sw_search_map = {
         "and of each class. A row is relevant if it shares a label with the query. Where images\n"
         "are asked for images, or texts for texts, the query itself is left out. Queries of which\n"
         "no row is relevant are counted, and have no part in the mean.\n"
+        "With --hamming codes are compared by the number of bits that differ, and precision is\n"
+        "averaged over all orders of equally near rows.\n"
         "With --recipe a trained net computes the vectors from the data of its recipe, as predict\n"
         "does. By default they are the layers of two data fields that its last such loss compares\n"
         "in the last stage, or that of the weights.\n\n" SW_SEARCH_ARRAYS_ABOUT,

@@ -12,6 +12,7 @@ struct options {
     struct sw_cli_common common;
     const char *vectors, *ids, *layer;
     struct sw_search_net_options net;
+    struct sw_search_model_options model;
     int64_t k, candidates, threads;
 };
 
@@ -23,6 +24,7 @@ static const struct sw_cli_option rows[] = {
                        "also write the rows that were found, int32 [queries, neighbors]"),
     SW_SEARCH_NET_ROWS(struct options, net),
     SW_SEARCH_LAYER_ROW(struct options, layer),
+    SW_SEARCH_MODEL_ROWS(struct options, model),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -111,6 +113,8 @@ static int write_ids(const struct sw_search_ask *s, const char *path, struct sw_
 static int check_options(const struct options *o)
 {
     int code = sw_search_net_check(verb, &o->net, &o->common);
+    if (code == SW_EXIT_DONE)
+        code = sw_search_model_check(verb, &o->model);
     if (code != SW_EXIT_DONE)
         return code;
     if (o->layer && !o->net.recipe)
@@ -143,6 +147,7 @@ static int ask(const struct options *o, struct sw_search_net *net, struct sw_sea
     const struct sw_search_ask_args args = {.index = o->common.args[0],
                                             .queries = o->vectors,
                                             .computed = o->net.recipe ? &queries : NULL,
+                                            .model = &o->model,
                                             .k = o->k,
                                             .candidates = o->candidates,
                                             .threads = o->threads};

@@ -11,6 +11,7 @@ static const char verb[] = "search recall";
 struct options {
     struct sw_cli_common common;
     const char *queries, *truth;
+    struct sw_search_model_options model;
     int64_t k, candidates, threads;
 };
 
@@ -18,6 +19,7 @@ static const struct sw_cli_option rows[] = {
     SW_CLI_TEXT_OPTION(struct options, queries, "queries", "Q.npy",
                        "queries: vectors, or codes for an index of codes"),
     SW_SEARCH_NEIGHBORS_ROWS(struct options),
+    SW_SEARCH_MODEL_ROWS(struct options, model),
     SW_CLI_TEXT_OPTION(struct options, truth, "truth", "TRUTH",
                        "exact: search all; or I.npy with the true rows; default: exact"),
     SW_SEARCH_THREADS_OPTION(struct options),
@@ -147,6 +149,7 @@ static int run(void *options)
     const struct options *o = options;
     const struct sw_search_ask_args args = {.index = o->common.args[0],
                                             .queries = o->queries,
+                                            .model = &o->model,
                                             .k = o->k,
                                             .candidates = o->candidates,
                                             .threads = o->threads};
@@ -157,6 +160,8 @@ static int run(void *options)
 
     if (!o->queries)
         return sw_cli_usage(verb, "--queries=Q.npy is missing");
+    if (sw_search_model_check(verb, &o->model) != SW_EXIT_DONE)
+        return SW_EXIT_USAGE;
 
     int rc = sw_search_ask(&s, &args, &err);
     if (rc == SW_OK)
