@@ -133,6 +133,22 @@ cmp -s by_net.npy by_file.npy || fail 'the queries of a file differ'
 expect 0 search index --recipe run --layer image_code --out images.file raw.npy
 hasnt out '^classes'
 
+# Codes learned from what the net reads, in the section for training, and codes of its own layers.
+expect 0 search train --method cmssh --bits 24 --recipe run --images image --texts text --out codes.model
+has out '^rows +400$'
+expect 0 search map --recipe run --images image --texts text --model codes.model --hamming --json
+python3 -c 'import json; m = json.load(open("out")); exit(not (m["i2t"] > .4 and m["method"] == "cmssh"))' ||
+    fail "codes of a section: $(cat out)"
+expect 0 search train --method spectral --bits 8 --recipe run --images image_code --texts text_code --out both.model
+has out '^rows +800$'
+expect 0 search map --recipe run --model both.model --hamming --json
+python3 -c 'import json; m = json.load(open("out")); exit(not min(m["i2t"], m["t2i"]) > .5)' || fail "spectral: $(cat out)"
+expect 0 search map --recipe run --hamming --json
+python3 -c 'import json; m = json.load(open("out")); exit(not min(m["i2t"], m["t2i"]) > .5)' || fail "medians: $(cat out)"
+expect 0 search index --recipe run --layer text_code --kind codes --model both.model --out both.index
+expect 0 search query both.index --recipe run --layer image_code --model both.model -k 3 --json
+python3 -c 'import json; n = json.load(open("out"))["neighbors"]; exit(len(n) != 120)' || fail 'queries of a net by a model'
+
 # Refused.
 expect 2 search map --recipe pairs.ini --weights run/checkpoint-0.safetensors
 has err 'no loss of the recipe compares layers of two data fields: name layers with --images=LAYER'

@@ -6,6 +6,7 @@
 #include "search/clusters.h"
 #include "search/code_method.h"
 #include "search_support.h"
+#include "unit/faulty_os.h"
 #include <math.h>
 
 static struct sw_err err;
@@ -373,6 +374,40 @@ static void what_cannot_be_learned_is_refused(void **state)
     free((void *)b.at);
 }
 
+/* Whichever allocation fails, the error says so, and nothing is left over. */
+static void every_allocation_may_fail(void **state)
+{
+    enum { ROWS = 30 };
+    const struct sw_vectors a = view_of(0, ROWS, 5, 2, 1), b = view_of(1, ROWS, 4, 2, 1);
+
+    for (int i = 0; sw_code_methods[i]; i++) {
+        const struct sw_code_method *m = sw_code_methods[i];
+        struct sw_code_fit f = {
+            .view = {a}, .bits = 2, .clusters = m->takes & SW_CODE_CLUSTERS ? 3 : 0, .threads = 1};
+        struct sw_encoder e[SW_CODE_VIEWS];
+        bool over = false;
+        if (m->views == 2)
+            f.view[1] = b;
+        ASSERT_OK(sw_code_method_fit(m, &f, e, &err)); /* also loads libraries */
+        sw_encoder_fini(&e[0]);
+        sw_encoder_fini(&e[1]);
+
+        for (int at = 1; !over; at++) {
+            faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = at});
+            const int rc = sw_code_method_fit(m, &f, e, &err);
+            sw_encoder_fini(&e[0]);
+            sw_encoder_fini(&e[1]);
+            over = faulty_end() < at;
+            if (rc != (over ? SW_OK : SW_ERR_NOMEM))
+                fail_msg("%s, allocation %d: %d, %s", m->name, at, rc, err.text);
+            assert_int_equal(faulty.live_allocations, 0);
+        }
+    }
+
+    free((void *)a.at);
+    free((void *)b.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +420,7 @@ int main(void)
         cmocka_unit_test(error_of_boosted_bits_falls),
         cmocka_unit_test(codes_depend_on_the_seed_and_not_on_threads),
         cmocka_unit_test(what_cannot_be_learned_is_refused),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
