@@ -278,7 +278,7 @@ KINDS = (("va", "va"), ("exact", "exact"), ("codes", "codes"), ("hashing", "mih"
 
 def wiki_512(bench):
     k, columns, queries = 50, 32, 100
-    most = 20000 if bench.options.trial else 1000000
+    most = 8000 if bench.options.trial else 1000000
     rows_of = [most // n for n in (8, 4, 2, 1)]
     base, asked, model = bench.path("base.npy"), bench.path("asked.npy"), bench.path("spectral")
     data = mixture(most, columns, 1)

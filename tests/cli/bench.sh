@@ -44,6 +44,13 @@ else
     grep -qE 'unshare|skipped: |namespaces' "$T/out" "$T/err" || fail 'a trial of figures with hosts'
 fi
 
+# Searches of the thesis: times of random vectors, and scores only where Wikipedia's pairs are.
+python3 "$SW_SOURCE_DIR/bench/papers" wiki-5.12 wiki-5.4 --trial --repeats 1 --data /none --binary "$SW" >"$T/out" \
+    2>"$T/err" || fail 'a trial of bench/papers wiki-5.12'
+has out '^Figure 5.12 .*, 50 neighbors'
+has out '^ +8000 +[0-9.]+ +[0-9.]+'
+has out '^wiki-5.4: skipped: there is no wikipedia-xmodal in /none'
+
 # The GPU benchmark, on a simulated GPU.
 python3 "$SW_SOURCE_DIR/bench/gpu" host 20a --trial --repeats 1 --device 'sim:gpus=1,mem=1GiB' \
     --binary "$SW" >"$T/out" 2>"$T/err" || fail 'a trial of bench/gpu'
