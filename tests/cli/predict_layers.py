@@ -275,6 +275,14 @@ def hinge(v, label):
             for k, x in enumerate(v)]
 
 
+def ranking(v, targets):
+    """The same for ranking with several labels of a row: their mean score, by their weights."""
+    total = sum(targets)
+    mean = sum(t * x for t, x in zip(targets, v)) / max(total, 1)
+    slope = [1.0 if total and not t and 1 - mean + x > 0 else 0.0 for t, x in zip(targets, v)]
+    return [-sum(slope) * t / total if t else s for t, s in zip(targets, slope)]
+
+
 def poisson(z, counts):
     return [sum(counts) * p for p in softmax(z)]
 
@@ -320,6 +328,7 @@ CASES = [
     ("gru", "hidden = 4", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru")),
     ("gru", "hidden = 4\noutput = last", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru", True)),
     ("hinge_loss", "", [vector(), label()], {}, by_row(hinge)),
+    ("hinge_loss", "method = ranking", [vector(), whole(ROWS, 7, high=3)], {}, by_row(ranking)),
     ("inner_product", "outputs = 6", [image()], {"weight": real(6, 90), "bias": real(6)},
      inner_product()),
     ("inner_product", "outputs = 2\naxis = 2", [real(ROWS, 3, 7)],
