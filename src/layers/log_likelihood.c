@@ -1,39 +1,26 @@
 /* log_likelihood: the mean of log p(v) = -F(v) - log Z over rows, in nats, of a restricted
  * Boltzmann machine, with log Z estimated once per evaluation by annealed importance sampling
- * (kernels/ops/ais.h). The estimate of Z is unbiased, so with too few or too short chains that of
- * log Z tends to be too low and the likelihood too high; Salakhutdinov and Murray use 100 chains of
- * 14500 temperatures. Every row of the first batch may run a chain, so the chains are distributed
- * over the workers and the result does not depend on their number. The result is a likelihood only
- * if rows of bernoulli units are 0 or 1 (binary = yes); this is not checked. Sources: the
- * rbm_visible and the rbm_hidden layer. */
-#include "kernels/ops/ais.h"
+ * (layers/share/ais.h); Salakhutdinov and Murray use 100 chains of 14500 temperatures. The result
+ * is a likelihood only if rows of bernoulli units are 0 or 1 (binary = yes); this is not checked.
+ * Sources: the rbm_visible and the rbm_hidden layer. */
+#include "layers/share/ais.h"
 #include "layers/share/rbm.h"
-#include <math.h>
 
 struct conf {
     struct sw_rbm_conf machine;
-    int64_t chains, temperatures;
+    struct sw_ais_conf ais;
 };
 
 struct state {
     struct sw_rbm machine; /* first member */
-    uint64_t seed;
-    size_t v_at, h_at, weight_at; /* offsets in scratch */
+    struct sw_ais ais;
 };
 
 static const struct sw_opt opts[] = {
     SW_RBM_OPTS(struct conf, machine),
-    SW_OPT(INT, struct conf, chains,
-           "chains of annealed importance sampling; at most the rows of an evaluation batch",
-           .def = "100", .min = 1, .max = 65536),
-    SW_OPT(INT, struct conf, temperatures,
-           "steps in which each chain goes from zero weights to the machine's weights",
-           .def = "14500", .min = 1, .max = 10000000),
+    SW_AIS_OPTS(struct conf, ais),
     {0},
 };
-
-/* Work per phase: phases are short so that the worker's heartbeat continues. */
-#define PHASE_FLOPS 1e10
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
@@ -51,59 +38,18 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
             "visible_units = softmax is not supported: rows of different lengths have "
             "different partition functions");
 
-    if (c->chains > s->batch_rows)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "chains = %lld, but an evaluation batch has %lld rows: raise eval_batch "
-                          "or lower chains",
-                          (long long)c->chains, (long long)s->batch_rows);
-
-    const int64_t rows = m->rows < c->chains ? m->rows : c->chains;
-    const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
-    const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
-    st->seed = s->seed;
-    st->v_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(rows * m->visible) * sizeof(float));
-    st->h_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(rows * m->hidden) * sizeof(float));
-    st->weight_at = sw_layer_reserve(&l->scratch_bytes, (size_t)rows * sizeof(double));
-    l->pair_count = 1 + (int)c->chains;
-    l->phases.forward = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
-
-    return SW_OK;
-}
-
-static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    const struct conf *c = l->conf;
-    const struct state *st = l->state;
-    const struct sw_rbm *m = &st->machine;
-    const int64_t phases = l->phases.forward;
-    const struct sw_ais_args a = {.visible_units = c->machine.visible_units,
-                                  .hidden_units = c->machine.hidden_units,
-                                  .rows = m->rows < c->chains ? m->rows : c->chains,
-                                  .chains = c->chains,
-                                  .visible = m->visible,
-                                  .hidden = m->hidden,
-                                  .first = c->temperatures * r->phase / phases,
-                                  .last = c->temperatures * (r->phase + 1) / phases,
-                                  .temperatures = c->temperatures,
-                                  .weight = l->param[SW_RBM_WEIGHT].value,
-                                  .bias = l->param[SW_RBM_BIAS].value,
-                                  .visible_bias = l->param[SW_RBM_VISIBLE_BIAS].value,
-                                  .seed = st->seed,
-                                  .id = l->id,
-                                  .runs = r->begins,
-                                  .step = r->step,
-                                  .v = sw_layer_at(l->scratch, st->v_at),
-                                  .h = sw_layer_at(l->scratch, st->h_at),
-                                  .log_weight = sw_layer_at(l->scratch, st->weight_at),
-                                  .result = l->result + 1};
-
-    return sw_op_run(r->stream, &sw_op_ais, &a, err);
+    return sw_ais_setup(&st->ais, l, s, &c->ais, m->rows, m->visible, m->hidden, err);
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
+    const struct sw_ais_args machine = {.visible_units = c->machine.visible_units,
+                                        .hidden_units = c->machine.hidden_units,
+                                        .weight = l->param[SW_RBM_WEIGHT].value,
+                                        .bias = l->param[SW_RBM_BIAS].value,
+                                        .visible_bias = l->param[SW_RBM_VISIBLE_BIAS].value};
     const float *v;
 
     if (r->phase == 0) {
@@ -115,40 +61,12 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
             return rc;
     }
 
-    return anneal(l, r, err);
-}
-
-/* ---- Reported values ---- */
-
-static const char *const values[] = {"nats", "log_partition", NULL};
-
-/* Returns the log of the mean weight of the chains, which estimates log Z. */
-static double log_partition(const struct sw_result *chain, int64_t chains)
-{
-    double most = -INFINITY, sum = 0;
-    int64_t count = 0;
-
-    for (int64_t i = 0; i < chains; i++)
-        if (chain[i].weight > 0)
-            most = fmax(most, chain[i].sum / chain[i].weight);
-
-    for (int64_t i = 0; i < chains; i++)
-        if (chain[i].weight > 0) {
-            sum += exp(chain[i].sum / chain[i].weight - most);
-            count++;
-        }
-
-    return count > 0 ? most + log(sum / (double)count) : (double)NAN;
+    return sw_ais_run(&st->ais, l, r, &machine, err);
 }
 
 static double value(const struct sw_layer *l, const struct sw_result *total, int which)
 {
-    const struct conf *c = l->conf;
-    const double log_z = log_partition(total + 1, c->chains);
-
-    return which == 1          ? log_z
-           : total->weight > 0 ? total->sum / total->weight - log_z
-                               : (double)NAN;
+    return sw_ais_value(total, ((const struct conf *)l->conf)->ais.chains, which);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -165,7 +83,7 @@ const struct sw_layer_type sw_layer_log_likelihood = {
                 struct conf, opts, .params = sw_rbm_params),
     .role = SW_ROLE_METRIC,
     .borrows = sw_rbm_borrows,
-    .values = values,
+    .values = sw_ais_values,
     .value = value,
     .split_reason = "a row's energy needs all its values",
     SW_LAYER_FEATURES(2, 2, 0),

@@ -28,6 +28,7 @@ expect 0 eval "$recipes/rbm1.ini" --weights "$T/rbm1/checkpoint-30.safetensors" 
     --set layer.ll.src=vis1,rbm1 --set layer.ll.chains=30 --set layer.ll.temperatures=50
 has out '"log_likelihood": ?-[0-9.]+'
 has out '"log_likelihood.log_partition": ?[0-9.]+'
+has out '"log_likelihood.log_partition_high": ?[0-9.]+'
 
 expect 0 predict "$recipes/rbm1.ini" --weights "$T/rbm1/checkpoint-30.safetensors" --layer down1 \
     --set job.eval_batch=30 $small --output "$T/down.npy"
