@@ -247,12 +247,44 @@ SW_KERNEL static double energy_of_row(enum sw_units units, bool free, const floa
                 : sum_row(SW_UNITS_BERNOULLI, false, x, bias, total, n);
 }
 
+SW_KERNEL static double dot(const float *x, const float *y, int64_t n)
+{
+    float lane[LANES] = {0};
+    int64_t whole = n / LANES * LANES;
+    double sum = 0;
+
+    for (int64_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (int64_t j = 0; j < LANES; j++)
+            lane[j] += x[i + j] * y[i + j];
+    }
+
+    for (int64_t i = whole; i < n; i++)
+        lane[i - whole] += x[i] * y[i];
+    for (int j = 0; j < LANES; j++)
+        sum += (double)lane[j];
+
+    return sum;
+}
+
+static double whole_energy_of_row(const struct sw_unit_energy_args *e, int64_t r)
+{
+    const int64_t n = e->columns;
+    const float *x = e->x + r * n;
+    double sum =
+        e->bias ? energy_of_row(e->units, e->free, x, e->bias, e->total ? e->total[r] : 1.0f, n)
+                : 0;
+
+    return e->input ? sum - dot(e->input + r * n, x, n) : sum;
+}
+
 static void energy_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_unit_energy_args *a = args;
 
     SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->columns));
-    SW_ARRAY(out, a, bias, sw_op_floats(a->columns));
+    SW_ARRAY_OR_NULL(out, a, bias, sw_op_floats(a->columns));
+    SW_ARRAY_OR_NULL(out, a, input, sw_op_matrix(a->rows, a->columns));
     SW_ARRAY_OR_NULL(out, a, total, sw_op_floats(a->rows));
     SW_ARRAY(out, a, energy, (size_t)a->rows * sizeof *a->energy);
     SW_ARRAY_OR_NULL(out, a, result, sizeof *a->result);
@@ -267,8 +299,7 @@ static int energy_cpu(const struct sw_host_launch *l, const void *args)
 
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < e->rows; r++) {
-        double sum = energy_of_row(e->units, e->free, e->x + r * e->columns, e->bias,
-                                   e->total ? e->total[r] : 1.0f, e->columns);
+        double sum = whole_energy_of_row(e, r);
         e->energy[r] = e->add ? e->energy[r] + sum : sum;
     }
 

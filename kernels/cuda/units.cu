@@ -189,9 +189,11 @@ static __global__ void energies(struct sw_unit_energy_args e)
         const float total = e.total ? e.total[r] : 1.0f;
         double mine = 0;
 
-        for (int64_t c = threadIdx.x; c < e.columns; c += blockDim.x)
-            mine +=
-                (double)element_energy(e.units, e.free, e.x[r * e.columns + c], total * e.bias[c]);
+        for (int64_t c = threadIdx.x; c < e.columns; c += blockDim.x) {
+            const float x = e.x[r * e.columns + c];
+            mine += e.bias ? (double)element_energy(e.units, e.free, x, total * e.bias[c]) : 0.0;
+            mine -= e.input ? (double)(e.input[r * e.columns + c] * x) : 0.0;
+        }
 
         double sum = sw_block_sum(mine, room);
         if (threadIdx.x == 0)

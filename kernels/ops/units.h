@@ -28,8 +28,10 @@ struct sw_unit_energy_args {
     enum sw_units units;
     bool free, add; /* free: the units are summed out; add: add to energy */
     int64_t rows, columns;
-    const float *x, *bias, *total;
-    double *energy; /* [rows] */
+    const float *x, *bias, *total; /* bias may be NULL if `input` is not: only -input s */
+    const float *input; /* [rows, columns] or NULL: adds -input s, the energy of the connections
+                           from which the states x = s have this input */
+    double *energy;     /* [rows] */
     /* May be NULL: set to factor times the sum over valid rows, or if `more` increased by it. */
     struct sw_result *result;
     double factor;

@@ -30,7 +30,9 @@
  * states in the output of the visible layer, and forward of the hidden layer follows. A last
  * backward pass computes the gradients. The output, its gradient, saved and the source of the
  * hidden layer stay valid until then; scratch does not. Where hidden units are sharded, the
- * connection layers between take part in every Gibbs step.
+ * connection layers between take part in every Gibbs step. In a deep Boltzmann machine hidden
+ * layers read each other and all layers take part in every step; in its first mean_field_steps the
+ * visible states remain the data.
  *
  * Thread rule: a layer is used only by the worker that owns its stream. */
 #pragma once
@@ -170,6 +172,8 @@ struct sw_layer {
     bool recomputes_from_saved; /* a recomputed forward (sw_pass.again) is one phase that computes
                                 the same output from source and saved and writes nothing else */
     int chain_steps; /* number of Gibbs steps per training step; set by setup of the hidden layer */
+    int mean_field_steps; /* how many of these come first and are mean-field updates given the data
+                             (deep machines) */
     bool masks_relu; /* with fuse_relu: backward receives the gradient of the relu's output and also
                         applies the relu's derivative */
     int64_t whole_columns; /* all columns of the output, if setup was asked for a shard of them */
@@ -187,6 +191,15 @@ struct sw_layer {
     /* Losses and metrics: written by forward; device memory. The pairs of all batches and workers
      * are summed before the division, so that reported values are means over all samples. */
     struct sw_result *result;
+};
+
+/* The place of a hidden layer in its Boltzmann machine: of a deep one, in which hidden layers read
+ * each other, or of one with a single hidden layer. */
+enum sw_machine_place {
+    SW_MACHINE_ALONE,
+    SW_MACHINE_BOTTOM, /* reads the visible layer, and is read by a hidden layer */
+    SW_MACHINE_MIDDLE,
+    SW_MACHINE_TOP
 };
 
 /* The arguments of setup. */
@@ -207,7 +220,8 @@ struct sw_layer_setup {
                                         of all columns; channels 0: not sharded */
     int64_t batch_rows;              /* rows of the global batch */
     bool energy;                     /* the net contains energy models (algorithm = cd) */
-    bool chain;          /* with energy: the layer is trained and takes part in a Gibbs chain */
+    bool chain; /* with energy: the layer is trained and takes part in a Gibbs chain */
+    enum sw_machine_place place; /* with energy: of a hidden layer */
     bool keep_state;     /* recurrent state continues from pass to pass, as with stateful = yes */
     bool unrolled;       /* the layer is one time step of an unrolled layer */
     bool whole_batch;    /* the layer sees all rows of the batch: no sums over workers are needed */

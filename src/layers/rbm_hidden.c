@@ -18,16 +18,30 @@
  * word counts, biases count once per word. In a net that is trained with bp the layer is a
  * fully-connected layer of such units. Weights are logically [hidden, visible], as in
  * inner_product. The hidden units can be sharded over workers: each worker has some units for all
- * rows, and the inputs of the visible units are partial sums to be reduced. */
+ * rows, and the inputs of the visible units are partial sums to be reduced.
+ *
+ * Deep Boltzmann machines (Salakhutdinov and Hinton, "Deep Boltzmann Machines", 2009): the source
+ * of a hidden layer is another one, E = -b0 v - sum_l s_l (W_l s_l-1 + b_l), and a layer has input
+ * from both neighbors. The positive phase is mean-field inference: a first pass upwards, with
+ * doubled weights in place of the missing input from above, then `mean_field` updates of each layer
+ * in turn. A Gibbs step samples the visible units and then the hidden layers from below, and the
+ * chain starts from a sample of the means, or is persistent. The objective is the expected energy
+ * given the data minus that of the end of the chain. While a machine of the stack is trained alone,
+ * `doubled` provides for the input from the layer that is missing (section 3.3 there): the weights
+ * of the first count twice upwards, those of the last twice downwards, others in both directions.
+ */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/sums.h"
 #include "layers/share/plain.h"
 #include "layers/share/rbm.h"
 
+enum doubled { DOUBLED_NONE, DOUBLED_UP, DOUBLED_DOWN, DOUBLED_BOTH };
+static const char *const doubled_names[] = {"none", "up", "down", "both", NULL};
+
 struct conf {
-    int64_t hidden, k;
-    int units;
+    int64_t hidden, k, mean_field;
+    int units, doubled; /* doubled: enum doubled */
     bool replicated, persistent;
     double sparsity, sparsity_cost;
 };
@@ -38,12 +52,16 @@ struct state {
         first; /* hidden: units of this worker, beginning at unit `first` of all */
     uint64_t seed;
     bool chain;
+    enum sw_machine_place place;
+    int mean_field;          /* steps of a chain that are mean-field updates: the first ones */
+    float up, down;          /* factors of the weights; of a deep machine: up only in step 0 */
     float share;             /* weight of a row in the mean over the batch */
     size_t energy_at, dz_at; /* offsets in scratch */
     size_t own_total_at;     /* offset in scratch, without a chain */
     size_t sample_at, mean_at, visible_at,
         total_at; /* offsets in saved; all but the sample have two parts: of the data (means
                      negated), then of the chain */
+    size_t below_at, above_at; /* of a deep machine, in saved: input from the layer below, above */
 };
 
 static const struct sw_opt opts[] = {
@@ -59,6 +77,15 @@ static const struct sw_opt opts[] = {
            .def = "1", .min = 1, .max = 100000),
     SW_OPT(BOOL, struct conf, persistent, "continue the chains of the previous batch (PCD)",
            .def = "no"),
+    SW_OPT(
+        INT, struct conf, mean_field,
+        "of a deep machine, whose hidden layers read each other: mean-field updates per training "
+        "step",
+        .def = "10", .min = 1, .max = 100000),
+    SW_OPT(ENUM, struct conf, doubled,
+           "direction in which weights count twice while the machine is trained alone, for a deep "
+           "one: up in its first layer, both, down in its last",
+           .def = "none", .choices = doubled_names),
     SW_OPT(REAL, struct conf, sparsity, "target mean activation of the hidden units; 0: none",
            .def = "0", .min = 0, .max = 1, .below_max = true),
     SW_OPT(REAL, struct conf, sparsity_cost,
@@ -80,9 +107,32 @@ static size_t reserve(size_t *at, int64_t floats)
     return sw_layer_reserve(at, (size_t)floats * sizeof(float));
 }
 
+static int check_deep(const struct conf *c, enum sw_machine_place place, struct sw_err *err)
+{
+    static const enum doubled fits[] = {[SW_MACHINE_BOTTOM] = DOUBLED_UP,
+                                        [SW_MACHINE_MIDDLE] = DOUBLED_BOTH,
+                                        [SW_MACHINE_TOP] = DOUBLED_DOWN};
+
+    if (place == SW_MACHINE_ALONE)
+        return SW_OK;
+    if (c->units != SW_UNITS_BERNOULLI || c->replicated)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "the hidden layers of a deep Boltzmann machine need units = bernoulli and "
+            "replicated = no");
+    if (c->doubled != DOUBLED_NONE && (enum doubled)c->doubled != fits[place])
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "doubled = %s is not for its place in the deep Boltzmann machine: use %s",
+                          doubled_names[c->doubled], doubled_names[fits[place]]);
+
+    return SW_OK;
+}
+
 static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
+    if (c->replicated && c->doubled)
+        return sw_err_set(err, SW_ERR_INVALID, "doubled requires replicated = no");
     if (c->replicated && c->units != SW_UNITS_BERNOULLI)
         return sw_err_set(err, SW_ERR_INVALID, "replicated = yes requires units = bernoulli");
     if (c->sparsity > 0 && (c->replicated || c->units != SW_UNITS_BERNOULLI))
@@ -92,7 +142,18 @@ static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struc
         return sw_err_set(err, SW_ERR_INVALID,
                           "replicated = yes requires algorithm = cd: use inner_product instead");
 
-    return SW_OK;
+    return check_deep(c, s->place, err);
+}
+
+static void find_factors(struct state *st, const struct conf *c)
+{
+    const bool alone = st->place == SW_MACHINE_ALONE;
+    const bool up = alone ? c->doubled == DOUBLED_UP || c->doubled == DOUBLED_BOTH
+                          : st->place != SW_MACHINE_TOP;
+    const bool down = alone && (c->doubled == DOUBLED_DOWN || c->doubled == DOUBLED_BOTH);
+
+    st->up = up ? 2 : 1;
+    st->down = down ? 2 : 1;
 }
 
 static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
@@ -108,7 +169,14 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     st->mean_at = reserve(&l->saved_bytes, 2 * n * st->hidden);
     st->visible_at = reserve(&l->saved_bytes, 2 * n * st->visible);
     st->total_at = reserve(&l->saved_bytes, c->replicated ? 2 * n : 0);
-    l->chain_steps = (int)c->k;
+    if (st->place != SW_MACHINE_ALONE) {
+        st->mean_field = (int)c->mean_field;
+        st->below_at = reserve(&l->saved_bytes, n * st->hidden);
+        st->above_at = reserve(&l->saved_bytes, n * st->hidden);
+    }
+
+    l->mean_field_steps = st->mean_field;
+    l->chain_steps = st->mean_field + (int)c->k;
     l->backward_reads_dst = true; /* the output must stay valid while the chain runs */
     l->backward_reads_src = 1;
 
@@ -120,8 +188,9 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
         chain_state->whole = c->hidden;
     }
 
-    l->flops_forward *= 1.0 + (double)c->k;
-    l->flops_backward = l->flops_forward / (1.0 + (double)c->k) * (2.0 + (double)c->k);
+    const double steps = (double)l->chain_steps;
+    l->flops_backward = l->flops_forward * (2.0 + steps);
+    l->flops_forward *= 1.0 + steps;
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -140,6 +209,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     st->visible = st->in.columns;
     sw_setup_part(s, c->hidden, &st->first, &st->hidden);
     st->seed = s->seed;
+    st->place = s->place;
+    find_factors(st, c);
 
     const int64_t dim[] = {st->hidden, st->visible}, out[] = {st->rows, st->hidden};
     const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
@@ -166,19 +237,19 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 
 /* ---- Forward ---- */
 
-/* Computes the input of the hidden units, x = W v, in the output. */
-static int hidden_input(struct sw_layer *l, const struct sw_pass *r, const float *v,
-                        struct sw_err *err)
+/* Computes factor times W v, the input of the hidden units from the states v below. */
+static int hidden_input(struct sw_layer *l, const struct sw_pass *r, float factor, const float *v,
+                        float *to, struct sw_err *err)
 {
     const struct state *st = l->state;
     const struct sw_gemm_args g = {.trans_b = true,
                                    .m = st->rows,
                                    .n = st->hidden,
                                    .k = st->visible,
-                                   .alpha = 1,
+                                   .alpha = factor,
                                    .a = v,
                                    .b = l->param[0].value,
-                                   .c = l->dst.data};
+                                   .c = to};
 
     return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
@@ -201,23 +272,38 @@ static int count_words(struct sw_layer *l, const struct sw_pass *r, const float 
     return sw_op_run(r->stream, &sw_op_row_sums, &a, err);
 }
 
-/* Computes the hidden part of the free energy of the rows, whose x = W v is in the output. */
+/* Is it the end of the positive phase, which starts the chain of samples, or the end of that? */
+static bool starts(const struct state *st, const struct sw_pass *r)
+{
+    return r->chain == st->mean_field;
+}
+
+static bool ends(const struct sw_layer *l, const struct sw_pass *r)
+{
+    return r->chain == l->chain_steps;
+}
+
+/* Adds the layer's part of the objective: the hidden part of the free energy of the rows, whose x =
+ * W v is in the output; in a deep machine the energy of the means in the output. */
 static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *total,
                       struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
+    const bool deep = st->place != SW_MACHINE_ALONE;
     const struct sw_unit_energy_args a = {.units = c->units,
-                                          .free = true,
+                                          .free = !deep,
                                           .rows = st->rows,
                                           .columns = st->hidden,
                                           .x = l->dst.data,
                                           .bias = l->param[1].value,
+                                          .input =
+                                              deep ? sw_layer_at(l->saved, st->below_at) : NULL,
                                           .total = total,
                                           .energy = sw_layer_at(l->scratch, st->energy_at),
                                           .result = l->result,
-                                          .factor = r->chain > 0 ? -1 : 1,
-                                          .more = r->chain > 0,
+                                          .factor = starts(st, r) ? 1 : -1,
+                                          .more = !starts(st, r),
                                           .part = st->first > 0,
                                           .step = r->step};
 
@@ -236,8 +322,8 @@ static int save_states(struct sw_layer *l, const struct sw_pass *r, const float 
                        const float *total, struct sw_err *err)
 {
     const struct state *st = l->state;
-    const int64_t n = r->chain > 0 ? st->rows : 0;
-    const float share = r->chain > 0 ? st->share : -st->share;
+    const int64_t n = starts(st, r) ? 0 : st->rows;
+    const float share = starts(st, r) ? -st->share : st->share;
 
     int rc = copy_scaled(r, st->rows * st->hidden, share, l->dst.data,
                          (float *)sw_layer_at(l->saved, st->mean_at) + n * st->hidden, err);
@@ -254,14 +340,31 @@ static int save_states(struct sw_layer *l, const struct sw_pass *r, const float 
                           : SW_OK;
 }
 
-/* Samples the hidden units. The sample at the end of a persistent chain is its recurrent state. */
+/* The state of a persistent chain, or NULL. */
+static float *chain_state(const struct sw_layer *l)
+{
+    return l->recurrent_count > 0 ? l->recurrent[0].value : NULL;
+}
+
+/* Returns where the sample of this step of a chain goes; NULL: none is needed. The sample at the
+ * end of a persistent chain is its recurrent state. */
+static float *sample_of(const struct sw_layer *l, const struct sw_pass *r)
+{
+    const struct state *st = l->state;
+    const bool read = st->place == SW_MACHINE_BOTTOM || st->place == SW_MACHINE_MIDDLE;
+
+    if (r->chain < st->mean_field || (ends(l, r) && !chain_state(l) && !read))
+        return NULL;
+
+    return ends(l, r) && chain_state(l) ? chain_state(l) : sw_layer_at(l->saved, st->sample_at);
+}
+
+/* Computes the means of the hidden units, and their sample. */
 static int sample_units(struct sw_layer *l, const struct sw_pass *r, const float *total,
                         struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
-    const bool ends = r->chain == l->chain_steps;
-    float *chain_state = l->recurrent_count > 0 ? l->recurrent[0].value : NULL;
     const struct sw_units_args a = {.units = c->units,
                                     .rows = st->rows,
                                     .columns = st->hidden,
@@ -269,21 +372,64 @@ static int sample_units(struct sw_layer *l, const struct sw_pass *r, const float
                                     .x = l->dst.data,
                                     .bias = l->param[1].value,
                                     .total = total,
-                                    .carried = r->chain == 0 ? chain_state : NULL,
+                                    .carried = starts(st, r) ? chain_state(l) : NULL,
                                     .mean = l->dst.data,
-                                    .sample =
-                                        ends ? chain_state : sw_layer_at(l->saved, st->sample_at),
+                                    .sample = sample_of(l, r),
                                     .key = sw_rbm_key(st->seed, l, r->chain),
                                     .step = r->step};
 
     return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
+/* Computes the input of the units of a deep machine in the output. The lowest layer's input from
+ * the data does not change during the mean-field updates. */
+static int deep_input(struct sw_layer *l, const struct sw_pass *r, const float *v,
+                      struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const bool same = st->place == SW_MACHINE_BOTTOM && r->chain > 0 && r->chain <= st->mean_field;
+    float *below = sw_layer_at(l->saved, st->below_at);
+    const struct sw_combine_args above = {.n = st->rows * st->hidden,
+                                          .alpha = 1,
+                                          .beta = 1,
+                                          .x = sw_layer_at(l->saved, st->above_at),
+                                          .y = l->dst.data};
+
+    int rc = same ? SW_OK : hidden_input(l, r, 1, v, below, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = copy_scaled(r, st->rows * st->hidden, r->chain == 0 ? st->up : 1, below, l->dst.data, err);
+    if (rc != SW_OK || r->chain == 0 || st->place == SW_MACHINE_TOP)
+        return rc;
+
+    return sw_op_run(r->stream, &sw_op_combine, &above, err);
+}
+
+/* A step of a deep machine that is trained. In mean-field updates other layers read means, in Gibbs
+ * steps samples. */
+static int forward_deep(struct sw_layer *l, const struct sw_pass *r, const float *v,
+                        struct sw_err *err)
+{
+    const struct state *st = l->state;
+
+    int rc = deep_input(l, r, v, err);
+    if (rc == SW_OK)
+        rc = sample_units(l, r, NULL, err);
+    if (rc == SW_OK && (starts(st, r) || ends(l, r)))
+        rc = add_energy(l, r, NULL, err);
+    if (rc == SW_OK && (starts(st, r) || ends(l, r)))
+        rc = save_states(l, r, v, NULL, err);
+    if (rc != SW_OK || r->chain <= st->mean_field || st->place == SW_MACHINE_TOP)
+        return rc;
+
+    return copy_scaled(r, st->rows * st->hidden, 1, sample_of(l, r), l->dst.data, err);
+}
+
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
-    const bool measured = st->chain && (r->chain == 0 || r->chain == l->chain_steps);
+    const bool measured = st->chain && (starts(st, r) || ends(l, r));
     const float *v;
     float *total = NULL;
 
@@ -293,10 +439,12 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc != SW_OK)
         return rc;
+    if (st->chain && st->place != SW_MACHINE_ALONE)
+        return forward_deep(l, r, v, err);
     rc = count_words(l, r, v, &total, err);
     if (rc != SW_OK)
         return rc;
-    rc = hidden_input(l, r, v, err);
+    rc = hidden_input(l, r, st->up, v, l->dst.data, err);
     if (rc != SW_OK)
         return rc;
 
@@ -325,15 +473,15 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 
 /* ---- Backward ---- */
 
-/* Computes to = h W, the input of the visible units from hidden states, or a gradient. */
-static int visible_input(struct sw_layer *l, const struct sw_pass *r, const float *h, float *to,
-                         struct sw_err *err)
+/* Computes to = factor h W, the input of the visible units from hidden states, or a gradient. */
+static int visible_input(struct sw_layer *l, const struct sw_pass *r, float factor, const float *h,
+                         float *to, struct sw_err *err)
 {
     const struct state *st = l->state;
     const struct sw_gemm_args g = {.m = st->rows,
                                    .n = st->visible,
                                    .k = st->hidden,
-                                   .alpha = 1,
+                                   .alpha = factor,
                                    .a = h,
                                    .b = l->param[0].value,
                                    .c = to};
@@ -341,8 +489,8 @@ static int visible_input(struct sw_layer *l, const struct sw_pass *r, const floa
     return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
 
-/* dW = h' v over `rows` rows. */
-static int weight_gradient(struct sw_layer *l, const struct sw_pass *r, int64_t rows,
+/* dW = factor h' v over `rows` rows. */
+static int weight_gradient(struct sw_layer *l, const struct sw_pass *r, float factor, int64_t rows,
                            const float *h, const float *v, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -350,7 +498,7 @@ static int weight_gradient(struct sw_layer *l, const struct sw_pass *r, int64_t 
                                    .m = st->hidden,
                                    .n = st->visible,
                                    .k = rows,
-                                   .alpha = 1,
+                                   .alpha = factor,
                                    .a = h,
                                    .b = v,
                                    .c = l->param[0].grad};
@@ -394,7 +542,7 @@ static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct s
     if (!l->param[0].grad)
         return SW_OK;
 
-    int rc = weight_gradient(l, r, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
+    int rc = weight_gradient(l, r, 1, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
                              sw_layer_at(l->saved, st->visible_at), err);
     if (rc != SW_OK)
         return rc;
@@ -435,7 +583,7 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
 
     sums.x = dz;
     if (l->param[0].grad)
-        rc = weight_gradient(l, r, st->rows, dz, v, err);
+        rc = weight_gradient(l, r, st->up, st->rows, dz, v, err);
     if (rc != SW_OK)
         return rc;
 
@@ -445,11 +593,29 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
         return rc;
 
     if (to)
-        rc = visible_input(l, r, dz, to, err);
+        rc = visible_input(l, r, st->up, dz, to, err);
     if (rc != SW_OK)
         return rc;
 
     return sw_plain_write(&st->in, l, err);
+}
+
+/* Keeps the input from the layer above, and returns that of the layer below, which is not needed by
+ * visible units that remain the data. */
+static int backward_deep(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const bool infers = r->chain <= st->mean_field;
+    const float *h = infers ? l->dst.data : sw_layer_at(l->saved, st->sample_at);
+    int rc = SW_OK;
+
+    if (st->place != SW_MACHINE_TOP)
+        rc = copy_scaled(r, st->rows * st->hidden, 1, l->dst.grad,
+                         sw_layer_at(l->saved, st->above_at), err);
+    if (rc != SW_OK || (infers && st->place == SW_MACHINE_BOTTOM))
+        return rc;
+
+    return visible_input(l, r, 1, h, l->src_grad[0], err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -459,16 +625,20 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
         return backward_feed_forward(l, r, err);
     if (r->chain == 0)
         return chain_gradients(l, r, err);
+    if (r->chain > l->chain_steps)
+        return SW_OK;
 
-    return r->chain > l->chain_steps
-               ? SW_OK
-               : visible_input(l, r, sw_layer_at(l->saved, st->sample_at), l->src_grad[0], err);
+    return st->place != SW_MACHINE_ALONE
+               ? backward_deep(l, r, err)
+               : visible_input(l, r, st->down, sw_layer_at(l->saved, st->sample_at), l->src_grad[0],
+                               err);
 }
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "hidden = 5\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 5}},
     {.recipe = "hidden = 19\nunits = gaussian\n", .src = {{2, {3, 6}, 0}}, .dst = {3, 19}},
     {.recipe = "hidden = 130\n", .src = {{4, {2, 20, 3, 2}, 0}}, .dst = {2, 130}},
+    {.recipe = "hidden = 5\ndoubled = up\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 5}},
     {0},
 };
 

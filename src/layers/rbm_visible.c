@@ -266,8 +266,8 @@ static int gibbs_step(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
-    if (r->chain > l->chain_steps)
-        return SW_OK; /* the chain of another machine is longer */
+    if (r->chain > l->chain_steps || r->chain <= l->mean_field_steps)
+        return SW_OK; /* the chain of another machine is longer, or the states remain the data */
 
     a.x = l->dst.grad;
     a.bias = l->param[0].value;

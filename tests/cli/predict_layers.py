@@ -351,6 +351,8 @@ CASES = [
      units(sigmoid)),
     ("rbm_hidden", "hidden = 4\nunits = gaussian", [vector()],
      {"weight": real(4, 7), "bias": real(4)}, units(lambda x: x)),
+    ("rbm_hidden", "hidden = 4\ndoubled = up", [vector()], {"weight": real(4, 7), "bias": [[4], [0] * 4]},
+     units(lambda x: sigmoid(2 * x))),
     ("rbm_visible", "", [image()], {}, by_row(lambda v: v, [90])),
     ("reshape", "shape = 6, -1", [image()], {}, lambda s, w: ([ROWS, 6, 15], s[0][1])),
     ("rnn", "hidden = 4", [real(ROWS, 6, 3)], cell(1, 1), recurrent("rnn")),

@@ -36,8 +36,9 @@ struct sw_net_graph_node {
 
     struct sw_net_tie tie[SW_LAYER_PARAMS];
     int tie_count;
-    bool is_shared; /* one of its parameters is tied */
-    bool chain;     /* one side of a trained Boltzmann machine */
+    bool is_shared;              /* one of its parameters is tied */
+    bool chain;                  /* one layer of a trained Boltzmann machine */
+    enum sw_machine_place place; /* with algorithm = cd: of a hidden layer in its machine */
 };
 
 struct sw_net_graph {

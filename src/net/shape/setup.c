@@ -176,6 +176,7 @@ static void find_backward(const struct setup *u, int i, uint32_t wants)
     }
 
     u->s->node[below].layer.chain_steps = l->chain_steps;
+    u->s->node[below].layer.mean_field_steps = l->mean_field_steps;
 }
 
 /* Does a loss depend on the layer through another loss? */
@@ -307,6 +308,7 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
                                    .batch_rows = u->args->batch_rows,
                                    .energy = u->args->algorithm == SW_ALGORITHM_CD,
                                    .chain = node->chain,
+                                   .place = node->place,
                                    .keep_state = u->args->keep_state && node->step < 0,
                                    .unrolled = node->step >= 0,
                                    .fuse_relu = shape->fuse_relu,

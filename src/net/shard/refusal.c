@@ -25,6 +25,8 @@ static const char *why_not_columns(const struct sw_net_shard *shard, const struc
 {
     const struct sw_layer_type *type = node->type;
 
+    if (node->place != SW_MACHINE_ALONE)
+        return "the layers of a deep Boltzmann machine read both neighbors, which are in rows";
     if (node->is_shared)
         return shares_parameters;
     if (type->split == SW_SPLIT_NONE)

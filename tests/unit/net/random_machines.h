@@ -1,6 +1,6 @@
 /* Recipes of random stacks of restricted Boltzmann machines, with 8-bit images as probabilities:
- * chains that begin at the data or are persistent, sampled data, units of both kinds. Include once
- * per program. */
+ * chains that begin at the data or are persistent, sampled data, units of both kinds; and deep
+ * machines. Include once per program. */
 #pragma once
 
 #include "unit/device/device_support.h"
@@ -31,12 +31,35 @@ static inline void add_machine(struct sw_bytes *b, struct rng *r, int i, const c
         sw_bytes_printf(b, "[updater *%d.*]\nlr_mult = 0.1\n", i);
 }
 
+/* A deep machine of two or three hidden layers. */
+static inline void add_deep_machine(struct sw_bytes *b, struct rng *r, bool binary)
+{
+    const int layers = (int)rng_int(r, 2, 3), updates = (int)rng_int(r, 1, 4);
+    const bool persistent = rng_int(r, 0, 1) == 0;
+    sw_bytes_printf(b, "[layer hid0]\ntype = rbm_visible\nsrc = image\n%s",
+                    binary ? "binary = yes\n" : "");
+    for (int i = 1; i <= layers; i++)
+        sw_bytes_printf(b,
+                        "[layer hid%d]\ntype = rbm_hidden\nsrc = hid%d\nhidden = %d\nk = 2\n"
+                        "mean_field = %d\nweight.init = gaussian\nweight.std = 0.1\n%s",
+                        i, i - 1, (int)rng_int(r, 5, 17), updates,
+                        persistent ? "persistent = yes\n" : "");
+    sw_bytes_add(b, "[layer down]\ntype = rbm_visible\nsrc = hid0, hid1\ninclude = eval\n"
+                    "[layer error]\ntype = reconstruction_error\nsrc = down, hid0\n"
+                    "include = eval\n");
+}
+
 /* The layers of stack number `seed`; owned by the caller (sw_free). */
 static inline char *random_machines_for(uint64_t seed)
 {
     struct sw_bytes b = {0};
     struct rng r = rng_of(32000 + seed);
     sw_bytes_add(&b, "[layer image]\ntype = input\nfield = image\n");
+    if (seed % 4 == 3) {
+        add_deep_machine(&b, &r, rng_int(&r, 0, 1));
+        return sw_bytes_take(&b);
+    }
+
     add_machine(&b, &r, 0, "image", rng_int(&r, 0, 1));
     if (rng_int(&r, 0, 1))
         add_machine(&b, &r, 1, "hid0", false);
