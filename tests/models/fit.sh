@@ -13,6 +13,8 @@ small() {
     grep -q '^include = share/imagenet.ini' "$1" && echo --set data.test.records=4
     grep -q '^type = log_likelihood' "$1" &&
         echo --set layer.likelihood.chains=2 --set layer.likelihood.temperatures=5
+    grep -q '^type = variational_bound' "$1" &&
+        echo --set layer.bound.chains=2 --set layer.bound.temperatures=5
     for layer in fc6 fc7; do
         grep -q "^\[layer $layer\]" "$1" && echo --set "layer.$layer.outputs=32"
     done
