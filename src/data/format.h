@@ -37,10 +37,11 @@ int64_t sw_field_count(const struct sw_field *f); /* elements of one record, 1 f
 size_t sw_field_bytes(const struct sw_field *f);
 bool sw_field_same(const struct sw_field *a, const struct sw_field *b); /* in type and shape */
 
-/* The sizes of a data set of images, texts or pairs of both; 0: unknown. */
+/* The sizes of a data set of images, texts, pairs of both, or series; 0: unknown. */
 struct sw_geometry {
     int64_t records, classes, channels, height, width;
     int64_t length; /* texts only: tokens of a record */
+    int64_t frames; /* series only: frames of a sequence; width: values of a frame */
     int64_t words;  /* pairs only: features of the text */
 };
 

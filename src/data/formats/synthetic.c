@@ -13,11 +13,14 @@
  * `kind = sequences` generates running text in the form of the format text: windows of one long
  * chain of tokens (data/synthetic_words.h). `kind = pairs` adds word counts (text) and tags to
  * images, all drawn from the same class. With `label_sets` every second record has another class,
- * too: wave b, words and tags of both, and the label is a row with 1 for each of them. */
+ * too: wave b, words and tags of both, and the label is a row with 1 for each of them.
+ * `kind = series` generates motion in the form of the format series, with the style as the label
+ * (data/synthetic_motion.h). */
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/philox.h"
 #include "data/format.h"
+#include "data/synthetic_motion.h"
 #include "data/synthetic_words.h"
 #include <math.h>
 
@@ -30,14 +33,14 @@ enum {
     BLOCK = 16
 };
 
-enum kind { KIND_AUTO, KIND_IMAGES, KIND_SEQUENCES, KIND_PAIRS };
+enum kind { KIND_AUTO, KIND_IMAGES, KIND_SEQUENCES, KIND_PAIRS, KIND_SERIES };
 
-static const char *const kinds[] = {"auto", "pictures", "sequences", "pairs", NULL};
+static const char *const kinds[] = {"auto", "pictures", "sequences", "pairs", "series", NULL};
 
 struct synthetic_conf {
     int64_t classes, records, height, width, seed;
     int kind; /* enum kind */
-    int64_t length, words, tags;
+    int64_t length, words, tags, frames, order;
     bool label_sets;
 };
 
@@ -46,13 +49,15 @@ struct wave {
     unsigned char *table; /* part of tables; period + width bytes */
 };
 
-/* Fields of images and of pairs, and those of sequences. */
+/* Fields of images and of pairs, those of sequences, and those of series. */
 enum { IMAGE, LABEL, TEXT, TAGS };
 enum { TOKENS, TARGET, NEXT };
+enum { PAST, LAST, FRAME, STYLE };
 
 struct synthetic_state {
     enum kind kind;
     struct sw_synthetic_words words;
+    struct sw_synthetic_motion motion;
     uint64_t class_key;
     struct sw_philox record_key;
     struct wave wave[WAVES];
@@ -152,6 +157,28 @@ static void open_sequences(struct sw_records *r, const struct sw_format_args *ar
     ((struct synthetic_state *)r->state)->words.tokens = r->classes;
 }
 
+/* style_key and split_key are set. */
+static int open_series(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
+{
+    const struct synthetic_conf *conf = args->conf;
+    struct sw_synthetic_motion *m = &((struct synthetic_state *)r->state)->motion;
+
+    m->width = choose(conf->width, args->implied.width, 12);
+    m->frames = choose(conf->frames, args->implied.frames, 100);
+    m->order = conf->order;
+    if (m->frames <= m->order)
+        return sw_err_set(err, SW_ERR_INVALID, "frames = %lld: order = %lld requires at least %lld",
+                          (long long)m->frames, (long long)m->order, (long long)m->order + 1);
+
+    r->classes = SW_MOTION_STYLES;
+    r->field[PAST] = (struct sw_field){"past", SW_F32, 2, {m->order, m->width}};
+    r->field[LAST] = (struct sw_field){"last", SW_F32, 1, {m->width}};
+    r->field[FRAME] = (struct sw_field){"frame", SW_F32, 1, {m->width}};
+    r->field[STYLE] = (struct sw_field){.name = "label", .dtype = SW_I32};
+    r->field_count = 4;
+    return SW_OK;
+}
+
 static int synthetic_open(struct sw_records *r, const struct sw_format_args *args,
                           struct sw_err *err)
 {
@@ -164,12 +191,15 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
     r->classes = choose(conf->classes, like->classes, 10);
     s->kind = conf->kind     ? (enum kind)conf->kind
               : like->length ? KIND_SEQUENCES
+              : like->frames ? KIND_SERIES
               : like->words  ? KIND_PAIRS
                              : KIND_IMAGES;
     s->class_key = sw_mix64(seed ^ SW_PURPOSE_SYNTHETIC);
     s->record_key = sw_philox_stream(seed, SW_PURPOSE_SYNTHETIC, split);
     s->words.class_key = sw_mix64(s->class_key);
     s->words.split_key = sw_mix64(s->words.class_key ^ split);
+    s->motion.style_key = s->words.class_key;
+    s->motion.split_key = s->words.split_key;
 
     r->where = sw_strdup("generated data");
     if (!r->where)
@@ -178,6 +208,8 @@ static int synthetic_open(struct sw_records *r, const struct sw_format_args *arg
         open_sequences(r, args);
         return SW_OK;
     }
+    if (s->kind == KIND_SERIES)
+        return open_series(r, args, err);
 
     int rc = open_images(r, args, err);
     if (rc)
@@ -297,6 +329,20 @@ static void fill_label(const struct sw_records *r, struct sw_synthetic_labels la
         row[c] = c == labels.of[0] || c == labels.of[1];
 }
 
+static void fetch_frames(const struct sw_records *r, int64_t record, int f, void *out)
+{
+    const struct sw_synthetic_motion *m = &((const struct synthetic_state *)r->state)->motion;
+    const int64_t windows = m->frames - m->order, sequence = record / windows,
+                  first = record % windows;
+
+    if (f == STYLE)
+        *(int32_t *)out = sw_synthetic_style(m, sequence);
+    else if (f == PAST)
+        sw_synthetic_frames(m, sequence, first, m->order, out);
+    else
+        sw_synthetic_frames(m, sequence, first + m->order - (f == LAST), 1, out);
+}
+
 static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
                            const void **out, struct sw_err *err)
 {
@@ -305,6 +351,10 @@ static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, vo
     *out = scratch;
     if (s->kind == KIND_SEQUENCES) {
         fetch_sequence(r, record, f, scratch);
+        return SW_OK;
+    }
+    if (s->kind == KIND_SERIES) {
+        fetch_frames(r, record, f, scratch);
         return SW_OK;
     }
 
@@ -327,8 +377,8 @@ static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, vo
 
 static const struct sw_opt synthetic_opts[] = {
     OPT(ENUM, kind,
-        "pictures (images), sequences of tokens, or pairs of images with words; auto: like the "
-        "files that it replaces",
+        "pictures (images), sequences of tokens, pairs of images with words, or series of frames; "
+        "auto: like the files that it replaces",
         .def = "auto", .choices = kinds),
     OPT(INT, classes,
         "number of classes, or of distinct tokens; 0: 10, or that of the files it replaces",
@@ -336,12 +386,17 @@ static const struct sw_opt synthetic_opts[] = {
     OPT(INT, records, "number of records; 0: 10000", .def = "0", .min = 0, .max = 1e12),
     OPT(INT, height, "rows of an image; 0: 32, or that of the files it replaces", .def = "0",
         .min = 0, .max = 65535),
-    OPT(INT, width, "columns of an image; 0: 32, or that of the files it replaces", .def = "0",
-        .min = 0, .max = 65535),
+    OPT(INT, width,
+        "columns of an image, or values of a frame of a series; 0: 32, for series 12, or that of "
+        "the files it replaces",
+        .def = "0", .min = 0, .max = 65535),
     OPT(INT, length, "for sequences: tokens of a record; 0: 50, or that of the texts it replaces",
         .def = "0", .min = 0, .max = 1 << 20),
     OPT(INT, words, "for pairs: distinct words, counted in the field text and used as tags; 0: 100",
         .def = "0", .min = 0, .max = 1e6),
+    OPT(INT, frames, "for series: frames of a sequence; 0: 100", .def = "0", .min = 0,
+        .max = 1 << 20),
+    OPT(INT, order, "for series: past frames of a record", .def = "3", .min = 1, .max = 1 << 16),
     OPT(INT, tags, "for pairs: limit for the tags of a record", .def = "8", .min = 1, .max = 1e4),
     OPT(BOOL, label_sets,
         "for pairs: labels are sets of one or two classes, a row with one value per class",
