@@ -381,7 +381,8 @@ int sw_inference_pass(struct sw_inference *f, const struct sw_inference_input *i
     struct sw_net *net = f->w->eval;
     struct sw_step step = {.valid_rows = input->valid,
                            .batch_valid_rows = input->valid,
-                           .sequences_begin = input->sequences_begin};
+                           .sequences_begin = input->sequences_begin,
+                           .step = input->pass};
     int rc = sw_stop_check(err);
 
     if (rc == SW_OK)

@@ -59,6 +59,7 @@ struct sw_inference_input {
     int count;
     int64_t valid;        /* rows */
     bool sequences_begin; /* resets the recurrent state */
+    uint64_t pass;        /* a number: layers that sample draw others in a pass with another one */
 };
 /* Runs one pass. Synchronous. *out gets the layer's valid rows as floats in plain
  * order, valid until the next pass. */

@@ -272,7 +272,7 @@ static int run(struct predictor *p, void *const *data, int64_t valid,
     const bool begins = !source || !source->streams || p->passes == 0;
     p->passes++;
 
-    const struct sw_inference_input input = {names, data, count, valid, begins};
+    const struct sw_inference_input input = {names, data, count, valid, begins, 0};
     int rc = sw_inference_pass(&p->net, &input, &rows, err);
     if (rc == SW_OK && p->files.source)
         blank_unreadable(p, (p->passes - 1) * p->batch, valid);

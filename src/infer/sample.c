@@ -125,7 +125,7 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
 static int read_token(struct sampler *s, struct sw_err *err)
 {
     void *data[] = {&s->token};
-    const struct sw_inference_input input = {&s->field, data, 1, 1, !s->began};
+    const struct sw_inference_input input = {&s->field, data, 1, 1, !s->began, 0};
     int rc = sw_inference_pass(&s->net, &input, &s->scores, err);
     s->began = true;
     return rc;
