@@ -127,9 +127,16 @@ int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t w
     return l->recurrent_count++;
 }
 
+int sw_layer_own_sources(const struct sw_layer_type *type, const void *conf, int count)
+{
+    const int own = type->conditions ? count - type->conditions(conf) : count;
+    return own > 1 ? own : count > 0; /* setup reports a missing condition */
+}
+
 enum sw_energy sw_layer_energy(const struct sw_layer *l)
 {
-    return l->src_count == 1 ? l->type->energy : SW_ENERGY_NONE;
+    const int own = sw_layer_own_sources(l->type, l->conf, l->src_count);
+    return own == 1 ? l->type->energy : SW_ENERGY_NONE;
 }
 
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err)

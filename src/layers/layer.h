@@ -293,11 +293,13 @@ enum sw_split {
 };
 
 /* The sides of a Boltzmann machine. The source of the hidden layer is the visible layer. A layer
- * with two sources only reads a machine and is not a side of it. */
+ * with more sources only reads a machine and is not a side of it. Conditions do not count: in a
+ * conditional machine the last source of a side, [rows, units], is added to the biases of its units
+ * (sw_layer_type.conditions), and gets their gradient. */
 enum sw_energy { SW_ENERGY_NONE, SW_ENERGY_VISIBLE, SW_ENERGY_HIDDEN };
 
 /* A parameter that is always tied to a parameter of a source (as with PARAM.share), if the layer
- * has `sources` sources. */
+ * has `sources` sources besides conditions. */
 struct sw_layer_borrow {
     const char *param;
     int sources, src;
@@ -352,6 +354,9 @@ struct sw_layer_type {
     enum sw_layer_halves halves;
     enum sw_energy energy;
     bool through_time;                     /* recurrent: backward propagates through time */
+    /* Returns how many of the last sources are conditions of a Boltzmann machine, those of the
+     * visible before those of the hidden layer. NULL: none. */
+    int (*conditions)(const void *conf);
     const struct sw_layer_borrow *borrows; /* ends with param NULL; NULL: none */
     enum sw_split split;
     const char *split_reason; /* with SW_SPLIT_NONE: the reason, for messages */
@@ -496,6 +501,8 @@ void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_d
 /* Adds recurrent state; returns its index in l->recurrent. */
 int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width);
 /* Returns the side of a Boltzmann machine that the layer represents, or SW_ENERGY_NONE. */
+/* Returns how many of `count` sources are not conditions. */
+int sw_layer_own_sources(const struct sw_layer_type *type, const void *conf, int count);
 enum sw_energy sw_layer_energy(const struct sw_layer *l);
 /* Checks that source i is f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID naming both
  * shapes. */

@@ -29,7 +29,9 @@
  * given the data minus that of the end of the chain. While a machine of the stack is trained alone,
  * `doubled` provides for the input from the layer that is missing (section 3.3 there): the weights
  * of the first count twice upwards, those of the last twice downwards, others in both directions.
- */
+ *
+ * With conditioned = yes a second source is added to the biases of each row (layers/share/rbm.h);
+ * its gradient is that of the biases without the sum over rows. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/sums.h"
@@ -43,11 +45,13 @@ struct conf {
     int64_t hidden, k, mean_field;
     int units, doubled; /* doubled: enum doubled */
     bool replicated, persistent;
+    bool conditioned;
     double sparsity, sparsity_cost;
 };
 
 struct state {
     struct sw_plain in;
+    struct sw_rbm_condition condition;
     int64_t rows, visible, hidden,
         first; /* hidden: units of this worker, beginning at unit `first` of all */
     uint64_t seed;
@@ -91,15 +95,23 @@ static const struct sw_opt opts[] = {
     SW_OPT(REAL, struct conf, sparsity_cost,
            "weight of the sparsity target in the gradient of the biases", .def = "0.1", .min = 0,
            .max = 1e6),
+    SW_RBM_CONDITIONED_OPT(struct conf, conditioned),
     {0},
 };
 
 static const char *const params[] = {"weight", "bias", NULL};
 
+static int conditions(const void *conf)
+{
+    return ((const struct conf *)conf)->conditioned;
+}
+
 static const char *refuses_split(const void *conf, int parts)
 {
-    return ((const struct conf *)conf)->hidden < parts ? "it has fewer units than there are workers"
-                                                       : NULL;
+    const struct conf *c = conf;
+    if (c->conditioned)
+        return "its condition has the biases of whole rows";
+    return c->hidden < parts ? "it has fewer units than there are workers" : NULL;
 }
 
 static size_t reserve(size_t *at, int64_t floats)
@@ -126,6 +138,24 @@ static int check_deep(const struct conf *c, enum sw_machine_place place, struct 
                           doubled_names[c->doubled], doubled_names[fits[place]]);
 
     return SW_OK;
+}
+
+static int setup_condition(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    const struct conf *c = l->conf;
+    struct state *st = l->state;
+
+    if (s->place != SW_MACHINE_ALONE)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "conditioned = yes: a deep Boltzmann machine has no conditions");
+    if (c->replicated || c->persistent)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "conditioned = yes requires replicated = no and persistent = no: the "
+                          "chains of a batch depend on its conditions");
+    if (s->chain)
+        l->backward_reads_src |= 1u << 1; /* all Gibbs steps read it */
+
+    return sw_rbm_condition_init(&st->condition, l, 1, st->rows, c->hidden, s, err);
 }
 
 static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -232,12 +262,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         l->backward_reads_src = 1;
     }
 
-    return SW_OK;
+    return c->conditioned ? setup_condition(l, s, err) : SW_OK;
 }
 
 /* ---- Forward ---- */
 
-/* Computes factor times W v, the input of the hidden units from the states v below. */
+/* Computes factor times W v, the input of the hidden units from the states v below, and
+ * adds the condition. */
 static int hidden_input(struct sw_layer *l, const struct sw_pass *r, float factor, const float *v,
                         float *to, struct sw_err *err)
 {
@@ -251,7 +282,11 @@ static int hidden_input(struct sw_layer *l, const struct sw_pass *r, float facto
                                    .b = l->param[0].value,
                                    .c = to};
 
-    return sw_op_run(r->stream, &sw_op_gemm, &g, err);
+    int rc = sw_op_run(r->stream, &sw_op_gemm, &g, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_rbm_condition_add(&st->condition, l, r, to, err);
 }
 
 /* Sets *total to the words per row, which is how often biases count; NULL: once. */
@@ -538,12 +573,15 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
 static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
+    const float *mean = sw_layer_at(l->saved, st->mean_at);
 
-    if (!l->param[0].grad)
-        return SW_OK;
+    int rc = sw_rbm_condition_gradient(&st->condition, l, r, 1, mean, 1,
+                                       mean + st->rows * st->hidden, err);
+    if (rc != SW_OK || !l->param[0].grad)
+        return rc;
 
-    int rc = weight_gradient(l, r, 1, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
-                             sw_layer_at(l->saved, st->visible_at), err);
+    rc = weight_gradient(l, r, 1, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
+                         sw_layer_at(l->saved, st->visible_at), err);
     if (rc != SW_OK)
         return rc;
 
@@ -589,6 +627,9 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
 
     if (l->param[1].grad)
         rc = sw_op_run(r->stream, &sw_op_sum_rows, &sums, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_rbm_condition_gradient(&st->condition, l, r, 1, dz, 0, NULL, err);
     if (rc != SW_OK)
         return rc;
 
@@ -639,6 +680,9 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "hidden = 19\nunits = gaussian\n", .src = {{2, {3, 6}, 0}}, .dst = {3, 19}},
     {.recipe = "hidden = 130\n", .src = {{4, {2, 20, 3, 2}, 0}}, .dst = {2, 130}},
     {.recipe = "hidden = 5\ndoubled = up\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 5}},
+    {.recipe = "hidden = 9\nconditioned = yes\n",
+     .src = {{2, {4, 6}, 0}, {2, {4, 9}, 0}},
+     .dst = {4, 9}},
     {0},
 };
 
@@ -646,9 +690,10 @@ const struct sw_layer_type sw_layer_rbm_hidden = {
     .base = SW_TYPE("rbm_hidden", "hidden units of a restricted Boltzmann machine", struct conf,
                     opts, .params = params),
     .energy = SW_ENERGY_HIDDEN,
+    .conditions = conditions,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
-    SW_LAYER_FEATURES(1, 1, 0),
+    SW_LAYER_FEATURES(1, 2, 0),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
     SW_LAYER_CALLS(setup, forward, backward),

@@ -7,7 +7,8 @@
  * With one source the output is the data, rows x values, whatever the source's shape. With two
  * sources, the visible and the hidden layer of a machine, it is the reconstruction: the means of
  * the visible units given the hidden units, with the parameters of these layers. In nets that are
- * not trained with cd, data pass unchanged.
+ * not trained with cd, data pass unchanged. With conditioned = yes there is one more source, which
+ * is added to the biases of each row (layers/share/rbm.h), and which gets their gradient.
  *
  * The gradient of the bias is the mean of -dE/db over the end of the chain minus that over the
  * data; -dE/db is the states of a row (for gaussian units minus b, which cancels). This is the
@@ -21,17 +22,19 @@
 
 struct conf {
     int units;
-    bool sampled, binary;
+    bool sampled, binary, conditioned;
 };
 
 struct state {
     struct sw_plain in, hidden; /* in: the data, or the visible layer */
+    struct sw_rbm_condition condition;
     struct sw_philox key;
     uint64_t seed;
     bool chain, reconstructs;
     float share;                    /* weight of a row in the mean over the batch */
     size_t energy_at, own_total_at; /* offsets in scratch */
     size_t sum_at, total_at;        /* offsets in saved: column sums and row sums of the data */
+    size_t data_at;                 /* offset in saved: the data of a conditional machine */
 };
 
 static const struct sw_opt opts[] = {
@@ -42,6 +45,7 @@ static const struct sw_opt opts[] = {
            "sample the states of the chain; no: use means, as in reconstructions", .def = "yes"),
     SW_OPT(BOOL, struct conf, binary,
            "data are probabilities: every step samples 0 or 1 for each value", .def = "no"),
+    SW_RBM_CONDITIONED_OPT(struct conf, conditioned),
     {0},
 };
 
@@ -53,6 +57,11 @@ static const struct sw_layer_borrow borrows[] = {
     {.param = "bias", .sources = 2, .src = 0, .of = "bias"},
     {0},
 };
+
+static int conditions(const void *conf)
+{
+    return ((const struct conf *)conf)->conditioned;
+}
 
 static bool counts_words(const struct sw_layer *l)
 {
@@ -105,6 +114,11 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     l->backward_reads_dst = true;
     st->chain = true;
     st->share = 1.0f / (float)s->batch_rows;
+    if (!st->condition.src)
+        return;
+
+    l->backward_reads_src = 1u << st->condition.src;
+    st->data_at = sw_layer_reserve(&l->saved_bytes, sw_desc_bytes(&l->dst.desc));
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -118,7 +132,16 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (c->binary && c->units != SW_UNITS_BERNOULLI)
         return sw_err_set(err, SW_ERR_INVALID, "binary = yes requires units = bernoulli");
 
-    st->reconstructs = l->src_count == 2;
+    const int own = sw_layer_own_sources(l->type, c, l->src_count);
+    if (own > 2)
+        return sw_err_set(err, SW_ERR_INVALID, "three sources require conditioned = yes");
+    if (c->conditioned) {
+        rc = sw_rbm_condition_init(&st->condition, l, own, st->in.rows, st->in.columns, s, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    st->reconstructs = own == 2;
     st->seed = s->seed;
     st->key = sw_rbm_key(s->seed, l, 0);
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){st->in.rows, st->in.columns});
@@ -166,21 +189,26 @@ static int sum_columns(const struct sw_layer *l, const struct sw_pass *r, float 
     return sw_op_run(r->stream, &sw_op_sum_rows, &a, err);
 }
 
-/* Adds the energy of the visible units to the layer's term of the loss. */
+/* Adds the energy of the visible units to the layer's term of the loss, up to what a condition adds
+ * to the energies of data and chain alike. */
 static int add_energy(const struct sw_layer *l, const struct sw_pass *r, bool of_data,
                       struct sw_err *err)
 {
     const struct state *st = l->state;
-    const struct sw_unit_energy_args a = {.units = ((const struct conf *)l->conf)->units,
-                                          .rows = st->in.rows,
-                                          .columns = st->in.columns,
-                                          .x = l->dst.data,
-                                          .bias = l->param[0].value,
-                                          .energy = sw_layer_at(l->scratch, st->energy_at),
-                                          .result = l->result,
-                                          .factor = of_data ? 1 : -1,
-                                          .more = !of_data,
-                                          .step = r->step};
+    struct sw_unit_energy_args a = {.units = ((const struct conf *)l->conf)->units,
+                                    .rows = st->in.rows,
+                                    .columns = st->in.columns,
+                                    .x = l->dst.data,
+                                    .bias = l->param[0].value,
+                                    .energy = sw_layer_at(l->scratch, st->energy_at),
+                                    .result = l->result,
+                                    .factor = of_data ? 1 : -1,
+                                    .more = !of_data,
+                                    .step = r->step};
+
+    int rc = sw_rbm_condition_values(&st->condition, l, r, &a.input, err);
+    if (rc != SW_OK)
+        return rc;
 
     return sw_op_run(r->stream, &sw_op_unit_energy, &a, err);
 }
@@ -212,6 +240,9 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     rc = sw_op_run(r->stream, &sw_op_gemm, &g, err);
     if (rc != SW_OK)
         return rc;
+    rc = sw_rbm_condition_add(&st->condition, l, r, l->dst.data, err);
+    if (rc != SW_OK)
+        return rc;
 
     a.x = a.mean = l->dst.data;
     a.bias = l->param[1].value;
@@ -239,6 +270,15 @@ static int read_data(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
+/* Keeps the data for the gradient of the condition. */
+static int save_data(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    return st->condition.src > 0 ? sw_copy(r->stream, sw_layer_at(l->saved, st->data_at),
+                                           l->dst.data, sw_desc_bytes(&l->dst.desc), err)
+                                 : SW_OK;
+}
+
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -254,6 +294,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (rc != SW_OK)
         return rc;
     rc = count_words(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = save_data(l, r, err);
     if (rc != SW_OK)
         return rc;
 
@@ -276,7 +319,10 @@ static int gibbs_step(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     a.share = counts_words(l) ? l->dst.grad : NULL;
     *(c->sampled ? &a.sample : &a.mean) = l->dst.data;
 
-    int rc = sw_op_run(r->stream, &sw_op_units, &a, err);
+    int rc = sw_rbm_condition_add(&st->condition, l, r, l->dst.grad, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_op_run(r->stream, &sw_op_units, &a, err);
     if (rc != SW_OK)
         return rc;
 
@@ -302,7 +348,18 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
     return sw_op_run(r->stream, &sw_op_combine, &minus_data, err);
 }
 
-/* Backward of a layer of a feed-forward net. */
+static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    int rc = bias_gradient(l, r, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_rbm_condition_gradient(&st->condition, l, r, st->share, l->dst.data, -st->share,
+                                     sw_layer_at(l->saved, st->data_at), err);
+}
+
+/* Backward of a layer of a feed-forward net, which does not depend on the condition. */
 static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -316,6 +373,9 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
     int rc = a.mean ? sw_op_run(r->stream, &sw_op_units, &a, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
+    rc = sw_rbm_condition_gradient(&st->condition, l, r, 0, l->dst.grad, 0, NULL, err);
+    if (rc != SW_OK)
+        return rc;
 
     return sw_plain_write(&st->in, l, err);
 }
@@ -325,12 +385,13 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct state *st = l->state;
     return !st->chain     ? backward_feed_forward(l, r, err)
            : r->chain > 0 ? gibbs_step(l, r, err)
-                          : bias_gradient(l, r, err);
+                          : chain_gradients(l, r, err);
 }
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{4, {3, 2, 3, 4}, 0}}, .dst = {3, 24}},
     {.recipe = "units = gaussian\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 7}},
+    {.recipe = "conditioned = yes\n", .src = {{2, {4, 7}, 0}, {2, {4, 7}, 0}}, .dst = {4, 7}},
     {0},
 };
 
@@ -339,9 +400,10 @@ const struct sw_layer_type sw_layer_rbm_visible = {
                     "visible units of a restricted Boltzmann machine, or their reconstruction",
                     struct conf, opts, .params = params),
     .energy = SW_ENERGY_VISIBLE,
+    .conditions = conditions,
     .borrows = borrows,
     .split_reason = "the hidden units read whole rows",
-    SW_LAYER_FEATURES(1, 2, 0),
+    SW_LAYER_FEATURES(1, 3, 0),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
     SW_LAYER_CALLS(setup, forward, backward),

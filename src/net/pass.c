@@ -157,15 +157,17 @@ static void restore_hidden(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS 
     l->dst.data = hidden[SW_LAYER_SRCS];
 }
 
-/* Adds gradients that backward wrote to temporary memory. */
+/* Adds gradients that backward wrote to temporary memory. A turn of a chain writes those of source
+ * 0 only. */
 static int add_temporary_gradients(struct sw_net *net, int i, struct sw_err *err)
 {
     const struct sw_net_shape *shape = &net->shapes.node[i];
     struct sw_stream *stream = stream_of(net, i);
     const struct sw_layer *l = &shape->layer;
+    const bool turn = net->chain_turn > 0;
     int rc = SW_OK;
 
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+    for (int k = 0; k < (turn ? 1 : l->src_count) && rc == SW_OK; k++)
         /* A connection also runs on workers without its source; these have sent the whole gradient.
          */
         if (net->aliases.node[i].adds_grad[k] &&
@@ -173,7 +175,7 @@ static int add_temporary_gradients(struct sw_net *net, int i, struct sw_err *err
             rc = sw_op_add_activation(stream, &l->src[k]->desc, l->src[k]->grad, l->src_grad[k],
                                       err);
 
-    for (int k = 0; k < l->param_count && rc == SW_OK; k++)
+    for (int k = 0; k < l->param_count && rc == SW_OK && !turn; k++)
         if (shape->adds_param[k])
             rc = sw_op_add(stream, net->gradient[shape->first_param + k], l->param[k].grad,
                            sw_desc_storage(&l->param[k].layout), err);

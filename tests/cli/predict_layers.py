@@ -196,6 +196,22 @@ def softmax(v):
     return [x / sum(e) for x in e]
 
 
+def affine(v, weight, bias):
+    (rows, n), w = weight
+    return [bias[1][i] + sum(w[i * n + k] * v[k] for k in range(n)) for i in range(rows)]
+
+
+def two_gibbs_steps(s, w):
+    (h, n), weight = w["hid.weight"]
+    down = ([n, h], [weight[j * n + i] for i in range(n) for j in range(h)])
+    def row(v):
+        for _ in range(2):
+            hidden = [sigmoid(x) for x in affine(v, w["hid.weight"], w["hid.bias"])]
+            v = [sigmoid(x) for x in affine(hidden, down, w["vis.bias"])]
+        return v
+    return by_row(row)(s, w)
+
+
 def softmax_channels(s, w):
     n, c = s[0][0][:2]
     per = count(s[0][0][2:])
@@ -325,6 +341,9 @@ CASES = [
      {"weight": real(6, 4)}, embedding_mean),
     ("euclidean_loss", "", [vector(), vector()], {}, elementwise(lambda a, b: a - b)),
     ("flatten", "", [image()], {}, by_row(lambda v: v, [90])),
+    ("gibbs_chain", "src = vis, hid\nk = 2\nsampled = no\n[layer vis]\ntype = rbm_visible\nsrc = a\n"
+     "[layer hid]\ntype = rbm_hidden\nsrc = vis\nhidden = 4", [vector()],
+     {"hid.weight": real(4, 7), "hid.bias": real(4), "vis.bias": real(7)}, two_gibbs_steps),
     ("gru", "hidden = 4", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru")),
     ("gru", "hidden = 4\noutput = last", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru", True)),
     ("hinge_loss", "", [vector(), label()], {}, by_row(hinge)),
@@ -377,7 +396,14 @@ def recipe(kind, keys, sources):
     for name in names:
         text += "[layer %s]\ntype = input\nfield = %s\n" % (name, name)
     text += "[layer x]\ntype = %s\n" % kind
-    text += "field = a\n" if kind == "input" else "src = %s\n%s\n" % (", ".join(names), keys)
+    if kind == "input":
+        text += "field = a\n"
+    elif "src = " in keys: # with the layers that it reads
+        text += keys + "\n"
+    else:
+        text += "src = %s\n%s\n" % (", ".join(names), keys)
+    if "rbm_hidden" in keys: # a machine is trained without a loss
+        return text.replace("[job]\n", "[job]\nalgorithm = cd\n")
     # A recipe has a loss; it is not run, and its field is not there.
     return text + ("[layer absent]\ntype = input\nfield = absent\n"
                    "[layer end]\ntype = softmax_loss\nsrc = a, absent\n")
@@ -391,7 +417,8 @@ def run(number, case):
         sources = [image()]
     open(here + "/x.ini", "w").write(recipe(kind, keys, sources))
     write_weights(here + "/w.safetensors", {
-        ("state.x." + k[6:] if k.startswith("state.") else "x." + k): v for k, v in weights.items()})
+        ("state.x." + k[6:] if k.startswith("state.") else k if "." in k else "x." + k): v
+        for k, v in weights.items()})
     command = [PROGRAM, "predict", here + "/x.ini", "--weights", here + "/w.safetensors", "--layer",
                "x", "--output", here + "/y.npy", "--quiet"]
     for name, array in zip("abc", sources):

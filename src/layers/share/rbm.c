@@ -1,6 +1,7 @@
 /* Metrics of restricted Boltzmann machines: the parameters that are tied to those of the machine's
  * layers, the product W v, and the free energy of rows. kernels/units.h has the formulas. */
 #include "layers/share/rbm.h"
+#include "device/ops/elementwise.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/sums.h"
 
@@ -14,6 +15,86 @@ const struct sw_layer_borrow sw_rbm_borrows[] = {
     {.param = "visible_bias", .sources = 2, .src = 0, .of = "bias"},
     {0},
 };
+
+/* ---- Conditions ---- */
+
+int sw_rbm_condition_init(struct sw_rbm_condition *c, struct sw_layer *l, int src, int64_t rows,
+                          int64_t columns, const struct sw_layer_setup *s, struct sw_err *err)
+{
+    char text[128];
+
+    if (src < 1 || src >= l->src_count)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "conditioned requires the layer that computes the biases of each row as "
+                          "a further source");
+    int rc = sw_layer_need_src(l, src, 0, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&c->in, l, src, s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->in.rows != rows || c->in.columns != columns)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "source %d, the condition, is %s: it must have %lld rows of %lld values, "
+                          "one per unit",
+                          src + 1, sw_desc_text(&l->src[src]->desc, text), (long long)rows,
+                          (long long)columns);
+
+    c->src = src;
+    return SW_OK;
+}
+
+int sw_rbm_condition_values(const struct sw_rbm_condition *c, const struct sw_layer *l,
+                            const struct sw_pass *r, const float **out, struct sw_err *err)
+{
+    *out = NULL;
+    return c->src > 0 ? sw_plain_values(&c->in, l, r, out, err) : SW_OK;
+}
+
+int sw_rbm_condition_add(const struct sw_rbm_condition *c, const struct sw_layer *l,
+                         const struct sw_pass *r, float *x, struct sw_err *err)
+{
+    const float *condition;
+    int rc = sw_rbm_condition_values(c, l, r, &condition, err);
+    if (rc != SW_OK || !condition)
+        return rc;
+
+    return sw_op_add(r->stream, x, condition, c->in.rows * c->in.columns, err);
+}
+
+int sw_rbm_condition_gradient(const struct sw_rbm_condition *c, struct sw_layer *l,
+                              const struct sw_pass *r, float alpha, const float *a, float beta,
+                              const float *b, struct sw_err *err)
+{
+    float *to = c->src > 0 ? sw_plain_gradient(&c->in, l) : NULL;
+    const int64_t n = c->in.rows * c->in.columns;
+    const struct sw_combine_args first = {.n = n, .alpha = alpha, .x = a, .y = to},
+                                 second = {.n = n, .alpha = beta, .beta = 1, .x = b, .y = to};
+    if (!to)
+        return SW_OK;
+
+    int rc = sw_op_run(r->stream, &sw_op_combine, &first, err);
+    if (rc == SW_OK && b)
+        rc = sw_op_run(r->stream, &sw_op_combine, &second, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_plain_write(&c->in, l, err);
+}
+
+/* ---- A machine as a metric sees it ---- */
+
+void sw_rbm_add_params(struct sw_layer *l, int64_t visible, int64_t hidden)
+{
+    const int64_t dim[] = {hidden, visible};
+    const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
+                         bias = sw_desc_plain(SW_F32, 1, dim),
+                         visible_bias = sw_desc_plain(SW_F32, 1, dim + 1);
+
+    sw_layer_add_param(l, "weight", &weight, visible, hidden);
+    sw_layer_add_param(l, "bias", &bias, 0, 0);
+    sw_layer_add_param(l, "visible_bias", &visible_bias, 0, 0);
+}
 
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,
                  struct sw_err *err)
@@ -29,13 +110,7 @@ int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_set
     m->visible = m->in.columns;
     m->hidden = l->src[1]->desc.dim[1];
 
-    const int64_t dim[] = {m->hidden, m->visible};
-    const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim),
-                         bias = sw_desc_plain(SW_F32, 1, dim),
-                         visible_bias = sw_desc_plain(SW_F32, 1, dim + 1);
-    sw_layer_add_param(l, "weight", &weight, m->visible, m->hidden);
-    sw_layer_add_param(l, "bias", &bias, 0, 0);
-    sw_layer_add_param(l, "visible_bias", &visible_bias, 0, 0);
+    sw_rbm_add_params(l, m->visible, m->hidden);
     m->x_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(m->rows * m->hidden) * sizeof(float));
     m->energy_at = sw_layer_reserve(&l->scratch_bytes, (size_t)m->rows * sizeof(double));
     m->total_at = sw_layer_reserve(&l->scratch_bytes, (size_t)m->rows * sizeof(float));

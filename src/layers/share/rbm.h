@@ -18,6 +18,38 @@ static inline struct sw_philox sw_rbm_key(uint64_t seed, const struct sw_layer *
     return sw_philox_stream(seed, SW_PURPOSE_SAMPLE, l->id + sw_mix64((uint64_t)turn));
 }
 
+/* The last source of a side of a conditional machine (Taylor, Hinton and Roweis, "Modeling Human
+ * Motion Using Binary Latent Variables", 2007): biases of each row, which layers below compute,
+ * such as an inner_product of past frames. `src` is 0 where there is none. */
+struct sw_rbm_condition {
+    int src;
+    struct sw_plain in;
+};
+#define SW_RBM_CONDITIONED_OPT(conf, member)                                                       \
+    SW_OPT_KEY(BOOL, "conditioned", conf, member,                                                  \
+               "the last source, as many values as units, is added to the biases of each row",     \
+               .def = "no")
+
+/* Call in setup with the layer's source `src` of [rows, columns]. Errors: SW_ERR_INVALID, and those
+ * of sw_plain_init. */
+int sw_rbm_condition_init(struct sw_rbm_condition *c, struct sw_layer *l, int src, int64_t rows,
+                          int64_t columns, const struct sw_layer_setup *s,
+                          struct sw_err *err) SW_MUST_CHECK;
+/* Sets *out to the condition, NULL where there is none. For forward, and for backward if
+ * backward_reads_src includes the source. */
+int sw_rbm_condition_values(const struct sw_rbm_condition *c, const struct sw_layer *l,
+                            const struct sw_pass *r, const float **out,
+                            struct sw_err *err) SW_MUST_CHECK;
+/* Adds the condition to x, the input of the units from the other side: to add d to the biases is to
+ * add it to the input. Energies then lack a term that is the same for all states of the row. */
+int sw_rbm_condition_add(const struct sw_rbm_condition *c, const struct sw_layer *l,
+                         const struct sw_pass *r, float *x, struct sw_err *err) SW_MUST_CHECK;
+/* Writes its gradient, alpha a + beta b, plain arrays of its size; nothing where no gradient is
+ * needed. */
+int sw_rbm_condition_gradient(const struct sw_rbm_condition *c, struct sw_layer *l,
+                              const struct sw_pass *r, float alpha, const float *a, float beta,
+                              const float *b, struct sw_err *err) SW_MUST_CHECK;
+
 struct sw_rbm {
     struct sw_plain in; /* source 0: visible states */
     int64_t rows, visible, hidden;
@@ -42,6 +74,8 @@ enum { SW_RBM_WEIGHT, SW_RBM_BIAS, SW_RBM_VISIBLE_BIAS };
                    "kind of units of the hidden layer", .def = "bernoulli",                        \
                    .choices = sw_hidden_units)
 
+/* Call in setup: adds the parameters, in the order of that enum. */
+void sw_rbm_add_params(struct sw_layer *l, int64_t visible, int64_t hidden);
 /* Call in setup: adds the parameters, reserves scratch, and sets a plain output of one number per
  * row. Errors: SW_ERR_INVALID. */
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,

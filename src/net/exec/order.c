@@ -6,9 +6,20 @@
 
 /* ---- Properties and costs of an activation ---- */
 
+/* Do the turns of a Gibbs chain, between forward and backward, read it as a condition? */
+static bool is_condition(const struct sw_net_aliases *a, int root)
+{
+    for (int j = 0; j < a->graph->count; j++)
+        for (int k = 1; k < a->graph->node[j].src_count && sw_net_takes_turns(a->shapes, j); k++)
+            if (a->node[a->graph->node[j].src[k]].root == root)
+                return true;
+
+    return false;
+}
+
 bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
 {
-    if (a->node[root].published)
+    if (a->node[root].published || is_condition(a, root))
         return false;
 
     for (int i = root; i >= 0; i = a->node[i].next_in_place) {
@@ -24,8 +35,8 @@ bool sw_net_can_offload(const struct sw_net_aliases *a, int root,
                         const struct sw_device_throughput *throughput)
 {
     const struct sw_net_shape *shape = &a->shapes->node[root];
-    return !sw_net_takes_turns(a->shapes, root) && throughput->link_bytes_per_s > 0 &&
-           shape->layer.type->role == SW_ROLE_NEURON;
+    return !sw_net_takes_turns(a->shapes, root) && !is_condition(a, root) &&
+           throughput->link_bytes_per_s > 0 && shape->layer.type->role == SW_ROLE_NEURON;
 }
 
 bool sw_net_read_in_backward(const struct sw_net_aliases *a, int root)

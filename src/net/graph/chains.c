@@ -5,9 +5,14 @@
 #include "net/graph/stages.h"
 #include <string.h>
 
+static int own_sources(const struct sw_net_graph_node *node)
+{
+    return sw_layer_own_sources(node->type, node->conf, node->src_count);
+}
+
 static enum sw_energy energy_of(const struct sw_net_graph_node *node)
 {
-    return node->src_count == 1 ? node->type->energy : SW_ENERGY_NONE;
+    return own_sources(node) == 1 ? node->type->energy : SW_ENERGY_NONE;
 }
 
 /* A key of the layer's type, or NULL; and its value in the layer. */
@@ -196,29 +201,78 @@ static void check_stack(struct sw_net_graph *g, const struct sw_net_graph_node *
                         reader->type->base.name);
 }
 
+static bool is_conditioned(const struct sw_net_graph_node *side)
+{
+    return energy_of(side) != SW_ENERGY_NONE && side->src_count > 1;
+}
+
+/* Checks that a reader of a machine has the condition of `side`, if it has one, as its source k. */
+static void check_condition(struct sw_net_graph *g, const struct sw_net_graph_node *reader, int k,
+                            const struct sw_net_graph_node *side)
+{
+    if (!is_conditioned(side)) {
+        if (k < reader->src_count)
+            sw_recipe_error_item(g->recipe, reader->section, "src", k, "%s has no condition",
+                                 side->name);
+        return;
+    }
+
+    const char *condition = g->node[side->src[1]].name;
+    if (k >= reader->src_count)
+        sw_recipe_error(g->recipe, reader->section, "src",
+                        "the biases of %s depend on %s (conditioned = yes): %s%s", side->name,
+                        condition, reader->type->base.name,
+                        reader->type->conditions
+                            ? " needs conditioned = yes and the same condition too"
+                            : " does not support this");
+    else if (reader->src[k] != side->src[1])
+        sw_recipe_error_item(g->recipe, reader->section, "src", k,
+                             "the condition of %s is %s: name it here", side->name, condition);
+}
+
+/* A machine is read by its visible and its hidden layer, the last sources before conditions. */
 static void check_machine(struct sw_net_graph *g, int i)
 {
     const struct sw_net_graph_node *node = &g->node[i];
     const enum sw_energy side = energy_of(node);
+    const int own = own_sources(node);
 
     if (side == SW_ENERGY_HIDDEN)
         check_counts(g, node, &g->node[node->src[0]]);
-    if (side == SW_ENERGY_NONE && node->type->borrows && node->src_count > 2)
+    if (side == SW_ENERGY_NONE && node->type->borrows && own > 2)
         check_stack(g, node);
-    if (side != SW_ENERGY_NONE || !node->type->borrows || node->src_count != 2)
+    if (side != SW_ENERGY_NONE || !node->type->borrows || own != 2 ||
+        energy_of(&g->node[node->src[1]]) != SW_ENERGY_HIDDEN)
         return;
 
-    const struct sw_net_graph_node *visible = &g->node[node->src[0]];
+    const struct sw_net_graph_node *visible = &g->node[node->src[own - 2]],
+                                   *hidden = &g->node[node->src[own - 1]];
     check_units(g, node, node->type->energy ? "units" : "visible_units", visible);
-    check_units(g, node, "hidden_units", &g->node[node->src[1]]);
-    check_alone(g, node, &g->node[node->src[1]]);
+    check_units(g, node, "hidden_units", hidden);
+    check_alone(g, node, hidden);
     if (!node->type->energy)
         check_binary(g, node, visible);
+
+    check_condition(g, node, own, visible);
+    if (!node->type->energy) /* a reconstruction reads the states of the hidden units */
+        check_condition(g, node, own + 1, hidden);
+}
+
+static void check_sources(struct sw_net_graph *g, int i)
+{
+    const struct sw_net_graph_node *node = &g->node[i];
+
+    if (node->type->energy == SW_ENERGY_HIDDEN && own_sources(node) > 1)
+        sw_recipe_error_item(g->recipe, node->section, "src", 1,
+                             "a second source requires conditioned = yes");
 }
 
 int sw_net_find_chains(struct sw_net_graph *g, const struct sw_net_args *args, struct sw_err *err)
 {
     const bool energy = args->algorithm == SW_ALGORITHM_CD;
+
+    for (int i = 0; i < g->count; i++)
+        check_sources(g, i);
 
     for (int i = 0; i < g->count && energy; i++)
         if (energy_of(&g->node[i]) == SW_ENERGY_HIDDEN)

@@ -143,9 +143,10 @@ static void borrow(struct sw_net_graph *g, int i, int k)
 {
     const struct sw_net_graph_node *node = &g->node[i];
     const char *param = node->section->type[0]->params[k];
+    const int sources = sw_layer_own_sources(node->type, node->conf, node->src_count);
 
     for (const struct sw_layer_borrow *b = node->type->borrows; b && b->param; b++) {
-        if (!sw_str_eq(b->param, param) || b->sources != node->src_count)
+        if (!sw_str_eq(b->param, param) || b->sources != sources)
             continue;
 
         const struct sw_net_graph_node *source = &g->node[node->src[b->src]];

@@ -51,11 +51,13 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
     return NULL;
 }
 
-/* Is source k a target, which gets no gradient? */
+/* Is source k a target, which gets no gradient? In a chain the data are one. Visible units read
+ * their conditions only there. */
 static bool is_target(const struct sw_net_graph_node *node, int k)
 {
-    if (node->chain && node->src_count == 1 && node->type->energy == SW_ENERGY_VISIBLE)
-        return true;
+    if (node->type->energy == SW_ENERGY_VISIBLE &&
+        sw_layer_own_sources(node->type, node->conf, node->src_count) == 1)
+        return (k == 0) == node->chain;
     return node->type->targets >> k & 1;
 }
 

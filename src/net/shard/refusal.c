@@ -12,8 +12,9 @@ static bool is_lent(const struct sw_net_graph *g, const struct sw_net_graph_node
          s = sw_section_next(s)) {
         const struct sw_layer_type *type = (const struct sw_layer_type *)(const void *)s->type[0];
         const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
+        const int sources = type ? sw_layer_own_sources(type, s->conf[0], src->count) : 0;
         for (const struct sw_layer_borrow *b = type ? type->borrows : NULL; b && b->param; b++)
-            if (b->sources == src->count && sw_str_eq(src->items[b->src], node->home))
+            if (b->sources == sources && sw_str_eq(src->items[b->src], node->home))
                 return true;
     }
 

@@ -9,19 +9,29 @@
 #include "base/str.h"
 
 /* Machine number i of the stack reads the layer `src`. A machine above another is gaussian at
- * times, and then learns slowly. */
+ * times, and then learns slowly. The hidden units of some depend on the image. */
 static inline void add_machine(struct sw_bytes *b, struct rng *r, int i, const char *src,
                                bool binary)
 {
     bool gaussian = i > 0 && rng_int(r, 0, 1), persistent = rng_int(r, 0, 2) == 0;
+    const bool sparse = !gaussian && rng_int(r, 0, 2) == 0;
+    const int k = (int)rng_int(r, 1, 3), hidden = (int)rng_int(r, 5, 17);
+    const bool conditioned = !persistent && hidden % 3 == 0;
+    char condition[32] = "";
+    if (conditioned) {
+        snprintf(condition, sizeof condition, ", bias%d\nconditioned = yes", i);
+        sw_bytes_printf(b,
+                        "[layer bias%d]\ntype = inner_product\nsrc = image\noutputs = %d\n"
+                        "bias = no\nweight.init = gaussian\nweight.std = 0.01\n",
+                        i, hidden);
+    }
     sw_bytes_printf(b, "[layer vis%d]\ntype = rbm_visible\nsrc = %s\n%s", i, src,
                     binary ? "binary = yes\n" : "");
     sw_bytes_printf(b,
-                    "[layer hid%d]\ntype = rbm_hidden\nsrc = vis%d\nhidden = %d\nk = %d\n"
+                    "[layer hid%d]\ntype = rbm_hidden\nsrc = vis%d%s\nhidden = %d\nk = %d\n"
                     "weight.init = gaussian\nweight.std = 0.1\n%s%s%s",
-                    i, i, (int)rng_int(r, 5, 17), (int)rng_int(r, 1, 3),
-                    persistent ? "persistent = yes\n" : "", gaussian ? "units = gaussian\n" : "",
-                    !gaussian && rng_int(r, 0, 2) == 0 ? "sparsity = 0.2\n" : "");
+                    i, i, condition, hidden, k, persistent ? "persistent = yes\n" : "",
+                    gaussian ? "units = gaussian\n" : "", sparse ? "sparsity = 0.2\n" : "");
     sw_bytes_printf(b,
                     "[layer down%d]\ntype = rbm_visible\nsrc = vis%d, hid%d\ninclude = eval\n"
                     "[layer error%d]\ntype = reconstruction_error\nsrc = down%d, vis%d\n"
