@@ -31,7 +31,24 @@ static bool has_output(const struct sw_section *s)
     return type_of(s)->role != SW_ROLE_METRIC && type_of(s)->role != SW_ROLE_OUTPUT;
 }
 
-/* The source of the last loss; auxiliary losses come before the main one, or are not evaluated. */
+/* Does the layer compute scores with the parameters of a loss, which is one of its sources? */
+static bool scores_of_loss(const struct sw_recipe *recipe, const struct sw_section *s)
+{
+    const struct sw_layer_conf *conf = s->common;
+
+    for (const struct sw_layer_borrow *b = type_of(s)->borrows; b && b->param; b++) {
+        const struct sw_section *from =
+            b->sources == conf->src.count ? sw_recipe_find(recipe, "layer", conf->src.items[b->src])
+                                          : NULL;
+        if (from && type_of(from)->role == SW_ROLE_LOSS)
+            return has_output(s);
+    }
+
+    return false;
+}
+
+/* The source of the last loss, or the layer that computes the scores of a loss; auxiliary losses
+ * come before the main one, or are not evaluated. */
 static const char *default_layer(const struct sw_recipe *recipe)
 {
     const char *found = NULL, *last = NULL;
@@ -44,6 +61,8 @@ static const char *default_layer(const struct sw_recipe *recipe)
 
         if (type_of(s)->role == SW_ROLE_LOSS && conf->src.count > 0)
             found = conf->src.items[0];
+        if (scores_of_loss(recipe, s))
+            found = s->name;
         if (has_output(s) && type_of(s)->role != SW_ROLE_LOSS)
             last = s->name;
     }

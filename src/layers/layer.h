@@ -303,7 +303,8 @@ enum sw_energy { SW_ENERGY_NONE, SW_ENERGY_VISIBLE, SW_ENERGY_HIDDEN };
 struct sw_layer_borrow {
     const char *param;
     int sources, src;
-    const char *of; /* name of the parameter in that source */
+    const char *of;  /* name of the parameter in that source */
+    const char *key; /* an ENUM key that must have the same value in both layers; NULL: none */
 };
 
 /* Activations of 16 bits (kernels/precision.h). A source has 16 bits only if all its readers are
@@ -353,10 +354,10 @@ struct sw_layer_type {
     enum sw_layer_scores scores;
     enum sw_layer_halves halves;
     enum sw_energy energy;
-    bool through_time;                     /* recurrent: backward propagates through time */
     /* Returns how many of the last sources are conditions of a Boltzmann machine, those of the
      * visible before those of the hidden layer. NULL: none. */
     int (*conditions)(const void *conf);
+    bool through_time;                     /* recurrent: backward propagates through time */
     const struct sw_layer_borrow *borrows; /* ends with param NULL; NULL: none */
     enum sw_split split;
     const char *split_reason; /* with SW_SPLIT_NONE: the reason, for messages */
@@ -500,9 +501,9 @@ void sw_layer_add_buffer(struct sw_layer *l, const char *name, const struct sw_d
                          double natural);
 /* Adds recurrent state; returns its index in l->recurrent. */
 int sw_layer_add_recurrent_state(struct sw_layer *l, const char *name, int64_t width);
-/* Returns the side of a Boltzmann machine that the layer represents, or SW_ENERGY_NONE. */
 /* Returns how many of `count` sources are not conditions. */
 int sw_layer_own_sources(const struct sw_layer_type *type, const void *conf, int count);
+/* Returns the side of a Boltzmann machine that the layer represents, or SW_ENERGY_NONE. */
 enum sw_energy sw_layer_energy(const struct sw_layer *l);
 /* Checks that source i is f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID naming both
  * shapes. */

@@ -196,9 +196,34 @@ def softmax(v):
     return [x / sum(e) for x in e]
 
 
+def log_softmax(v):
+    return [math.log(p) for p in softmax(v)]
+
+
 def affine(v, weight, bias):
     (rows, n), w = weight
     return [bias[1][i] + sum(w[i * n + k] * v[k] for k in range(n)) for i in range(rows)]
+
+
+def word_weights(home, classes, words):
+    return {home + "weight_class": real(classes, 7), home + "bias_class": real(classes),
+            home + "weight": real(words, 7), home + "bias": real(words)}
+
+
+def word_classes(s, w):
+    return by_row(lambda v, label: softmax(affine(v, w["weight_class"], w["bias_class"])), [3])(s, w)
+
+
+def word_scores(home, begin):
+    """Log probabilities of words, where class c has words begin[c] to begin[c + 1] - 1."""
+    def form(s, w):
+        def row(v, label):
+            classes = log_softmax(affine(v, w[home + "weight_class"], w[home + "bias_class"]))
+            words = affine(v, w[home + "weight"], w[home + "bias"])
+            return [p + x for c, p in enumerate(classes)
+                    for x in log_softmax(words[begin[c]:begin[c + 1]])]
+        return by_row(row, [begin[-1]])(s, w)
+    return form
 
 
 def two_gibbs_steps(s, w):
@@ -335,6 +360,11 @@ CASES = [
      elementwise(lambda a, b: 0.5 * a - 2 * b)),
     ("eltwise", "operation = product", [vector(), vector()], {}, elementwise(lambda a, b: a * b)),
     ("eltwise", "operation = max", [vector(), vector()], {}, elementwise(max)),
+    ("class_softmax", "src = a, loss\nvocabulary = 11\n[layer loss]\ntype = class_softmax_loss\n"
+     "src = a, b\nvocabulary = 11\nclasses = 3", [vector(), whole(ROWS, high=11)],
+     word_weights("loss.", 3, 11), word_scores("loss.", [0, 1, 4, 11])),
+    ("class_softmax_loss", "vocabulary = 11\nclasses = 3\nbins = equal",
+     [vector(), whole(ROWS, high=11)], word_weights("", 3, 11), word_classes),
     ("embedding", "vocabulary = 6\noutputs = 4", [whole(ROWS, 3, high=6)], {"weight": real(6, 4)},
      embedding),
     ("embedding_mean", "vocabulary = 6\noutputs = 4", [whole(ROWS, 5, low=-1, high=6)],

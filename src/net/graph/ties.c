@@ -10,6 +10,7 @@
 #include "net/graph/stages.h"
 
 #include "optim/init.h"
+#include "recipe/lookup.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -138,6 +139,22 @@ static bool has_param(const struct sw_layer_type *type, const char *param)
     return false;
 }
 
+/* Checks that `key` of the borrowing layer has the same value as in the source. */
+static void check_same_key(struct sw_net_graph *g, const struct sw_net_graph_node *node,
+                           const struct sw_net_graph_node *source, const char *key)
+{
+    const struct sw_opt *own = sw_opts_find(node->type->base.opts, key),
+                        *its = sw_opts_find(source->type->base.opts, key);
+    if (!own || !its)
+        return;
+
+    const int says = *(const int *)((const char *)node->conf + own->offset),
+              is = *(const int *)((const char *)source->conf + its->offset);
+    if (says != is)
+        sw_recipe_error(g->recipe, node->section, key, "%s has %s = %s: set the same here",
+                        source->name, key, its->choices[is]);
+}
+
 /* Ties a parameter that the layer's type takes from a source. */
 static void borrow(struct sw_net_graph *g, int i, int k)
 {
@@ -151,6 +168,8 @@ static void borrow(struct sw_net_graph *g, int i, int k)
 
         const struct sw_net_graph_node *source = &g->node[node->src[b->src]];
         check_other_keys(g, node->section, k, source->name);
+        if (b->key)
+            check_same_key(g, node, source, b->key);
 
         if (has_param(source->type, b->of))
             add_tie(g, i, k, node->src[b->src], b->of);
