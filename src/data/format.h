@@ -85,11 +85,13 @@ struct sw_records {
     size_t picture_bytes; /* size of the largest sw_picture if known in advance: the buffer is then
                              allocated at setup; 0: it grows as needed */
     const struct sw_vocabulary
-        *vocabulary; /* texts only: their tokens, memory of state; else NULL */
-    int unit;        /* with vocabulary: enum sw_text_unit */
-    char *origin;    /* owned; the origin stored in the files, or NULL */
-    char *where;     /* owned; for messages: the first file, or a description of generated data */
-    void *state;     /* owned; format->state_bytes bytes, zeroed before open */
+        *vocabulary;                  /* texts only: their tokens, memory of state; else NULL */
+    int unit;                         /* with vocabulary: enum sw_text_unit */
+    const struct sw_vocabulary *tags; /* of a field `tags` that was read from words, memory of
+                                         state; else NULL */
+    char *origin;                     /* owned; the origin stored in the files, or NULL */
+    char *where; /* owned; for messages: the first file, or a description of generated data */
+    void *state; /* owned; format->state_bytes bytes, zeroed before open */
 };
 
 /* Arguments of open, borrowed for the call. */

@@ -29,6 +29,7 @@ void sw_data_spec_fini(struct sw_data_spec *spec)
     sw_lexicon_fini(&spec->classes);
     sw_lexicon_fini(&spec->columns);
     sw_free(spec->tokens);
+    sw_free(spec->tags);
     sw_free(spec->mean_image);
     sw_free(spec->whiten_mean);
     sw_free(spec->whiten);
@@ -201,6 +202,9 @@ int sw_data_spec_write(const struct sw_source *s, struct sw_st_writer *w, struct
     rc = write_tokens(s, w, err);
     if (rc)
         return rc;
+    rc = s->raw.tags ? write_list(w, "data.tags", &s->raw.tags->tokens, err) : SW_OK;
+    if (rc)
+        return rc;
 
     return write_tensors(&s->transform, w, err);
 }
@@ -361,6 +365,9 @@ int sw_data_spec_read(struct sw_data_spec *spec, const struct sw_st_file *f, str
     if (rc)
         return rc;
     rc = read_text(f, "data.tokens", &spec->tokens, err);
+    if (rc)
+        return rc;
+    rc = read_text(f, "data.tags", &spec->tags, err);
     if (rc)
         return rc;
     rc = read_unit(spec, f, err);

@@ -13,6 +13,7 @@
 #include "data/spec.h"
 #include "infer/inference.h"
 #include "infer/section.h"
+#include "infer/words.h"
 #include "tensor/npy.h"
 #include <math.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct input {
     struct sw_reader reader;
     struct sw_scaling scaling; /* by the input layer; count 0: none */
     struct sw_room scratch;
+    struct sw_word_ids words; /* in place of a file */
 };
 
 struct predictor {
@@ -202,6 +204,41 @@ static int open_arrays(struct predictor *p, struct sw_err *err)
     return rc == SW_OK ? check_fields(p, err) : rc;
 }
 
+/* ---- data: texts ---- */
+
+static int open_texts(struct predictor *p, struct sw_err *err)
+{
+    const struct sw_predict_args *a = p->args;
+    const char *names[SW_MAX_FIELDS];
+    struct input *in = &p->inputs[0];
+    int count;
+
+    int rc = sw_net_fields(p->job->recipe, false, p->layer, names, SW_MAX_FIELDS, &count, err);
+    if (rc != SW_OK)
+        return rc;
+    if (count != 1 || !sw_str_eq(names[0], "tags"))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "layer %s reads the field %s, but words are values of the field tags "
+                          "alone: use --input FIELD=FILE.npy",
+                          p->layer, names[0]);
+
+    rc = sw_word_ids_read(&in->words, p->job->data.spec, a->texts, a->text_count, a->report,
+                          a->report_user, err);
+    if (rc != SW_OK)
+        return rc;
+
+    p->input_count = 1;
+    p->records = in->words.count;
+    p->batch = p->job->conf->eval_batch < p->records ? p->job->conf->eval_batch : p->records;
+    in->field = "tags";
+    in->desc = (struct sw_net_field){
+        .name = "tags",
+        .desc = sw_desc_plain(SW_I32, 2, (const int64_t[]){p->batch, in->words.width})};
+    in->row_bytes = (size_t)in->words.width * sizeof *in->words.ids;
+    return sw_device_alloc(p->job->place.host, sw_desc_bytes(&in->desc.desc) + ALIGN, "a batch",
+                           &in->memory, err);
+}
+
 /* ---- data: files ---- */
 
 static int open_files(struct predictor *p, struct sw_err *err)
@@ -284,6 +321,10 @@ static int read_array(struct input *in, int64_t first, int64_t rows, struct sw_e
     void *const fields[SW_MAX_FIELDS] = {in->memory};
     if (in->pixels.source)
         return sw_source_fetch(&in->reader, first, rows, fields, err);
+    if (in->words.ids) {
+        memcpy(in->memory, in->words.ids + first * in->words.width, (size_t)rows * in->row_bytes);
+        return SW_OK;
+    }
 
     int rc = sw_npy_read_rows(&in->file, first, rows, in->desc.desc.dtype, in->memory, err);
     for (int64_t i = 0; i < rows && rc == SW_OK && in->scaling.count; i++) {
@@ -491,8 +532,9 @@ static int set_transforms(struct predictor *p, struct sw_err *err)
         rc = transform_source(p, p->files.source, f, err);
     for (int k = 0; k < p->input_count && rc == SW_OK; k++) {
         struct input *in = &p->inputs[k];
-        rc = in->pixels.source ? transform_source(p, in->pixels.source, f, err)
-                               : transform_array(p, in, f, err);
+        rc = in->words.ids       ? SW_OK
+             : in->pixels.source ? transform_source(p, in->pixels.source, f, err)
+                                 : transform_array(p, in, f, err);
     }
 
     sw_st_close(f);
@@ -523,7 +565,8 @@ static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
         .rows = p->batch,
         .fields = fields,
         .field_count = count,
-        .source = p->input_count        ? "--input"
+        .source = p->args->text_count   ? "of the texts"
+                  : p->input_count      ? "--input"
                   : p->args->file_count ? "of the files"
                                         : p->job->data.section[SW_SPLIT_EVAL]->name};
     return sw_inference_begin(&p->net, p->w, p->job->recipe, &args, step, err);
@@ -542,6 +585,7 @@ static void end(struct predictor *p)
         sw_scaling_fini(&in->scaling);
         sw_room_fini(&in->scratch);
         sw_inputs_close(&in->pixels);
+        sw_word_ids_fini(&in->words);
     }
 
     sw_prefetch_free(p->prefetch);
@@ -552,6 +596,8 @@ static int open_data(struct predictor *p, struct sw_err *err)
 {
     if (p->args->file_count)
         return open_files(p, err);
+    if (p->args->text_count)
+        return open_texts(p, err);
     return p->args->input_count ? open_arrays(p, err) : open_split(p, err);
 }
 
@@ -559,7 +605,7 @@ static int pass(struct predictor *p, const struct sw_predict_sink *sink, struct 
 {
     if (p->files.source)
         return pass_over_files(p, sink, err);
-    return p->args->input_count ? pass_over_arrays(p, sink, err) : pass_over_split(p, sink, err);
+    return p->input_count ? pass_over_arrays(p, sink, err) : pass_over_split(p, sink, err);
 }
 
 int sw_job_predict(struct sw_job *job, const struct sw_predict_args *args,

@@ -20,12 +20,15 @@ struct sw_predict_input {
 struct sw_predict_args {
     const char *weights; /* a safetensors file */
     const char *layer;   /* NULL: the source of the last loss, or without a loss the last layer */
-    const char *split;   /* NULL: val if it exists, else test. Not with inputs or files */
+    const char *split;   /* NULL: val if it exists, else test. Not with what follows */
     const struct sw_predict_input *inputs;
     int input_count;
     const char *const *files; /* in place of the field that is read (infer/inputs.h) */
     int file_count;
-    void (*report)(void *user, const char *text); /* an image that cannot be read; any thread */
+    const char *const *texts; /* of words, in place of the field `tags` (infer/words.h) */
+    int text_count;
+    /* An image that cannot be read, or a word that the net does not know; any thread. */
+    void (*report)(void *user, const char *text);
     void *report_user;
 };
 

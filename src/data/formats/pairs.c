@@ -34,6 +34,7 @@ struct pairs_state {
     struct sw_column column[SW_MAX_FIELDS]; /* for fields of kind ARRAY, by field */
     enum kind kind[SW_MAX_FIELDS];
     struct sw_bags tags, labels;
+    struct sw_vocabulary vocabulary; /* of tags in words */
 };
 
 /* A file of lines being read. */
@@ -320,25 +321,25 @@ static int finish_tags(struct sw_records *r, const struct pairs_conf *conf, int6
                        struct sw_err *err)
 {
     struct pairs_state *s = r->state;
-    struct sw_vocabulary v = {.unknown = -1, .line_end = -1};
+    struct sw_vocabulary *v = &s->vocabulary;
 
-    int rc = make_vocabulary(r, conf, &v, err);
+    *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
+
+    int rc = make_vocabulary(r, conf, v, err);
     if (rc)
-        goto out;
-    rc = number_tags(s, &v, err);
+        return rc;
+    rc = number_tags(s, v, err);
     if (rc)
-        goto out;
+        return rc;
 
     const int f = next_field(r, TAGS, "tags", SW_I32);
     const int64_t most = sw_bags_most(&s->tags);
     r->field[f].ndim = 1;
     r->field[f].dim[0] = conf->max_tags ? conf->max_tags : most ? most : 1;
-    r->naming = sw_vocabulary_identity(&v);
-    *tokens = sw_vocabulary_count(&v);
-
-out:
-    sw_vocabulary_fini(&v);
-    return rc;
+    r->naming = sw_vocabulary_identity(v);
+    r->tags = v;
+    *tokens = sw_vocabulary_count(v);
+    return SW_OK;
 }
 
 /* ---- labels ---- */
@@ -491,6 +492,7 @@ static void pairs_close(struct sw_records *r)
     sw_picture_files_fini(&s->files);
     sw_bags_fini(&s->tags);
     sw_bags_fini(&s->labels);
+    sw_vocabulary_fini(&s->vocabulary);
 }
 
 static void fill_tags(const struct sw_bags *b, int64_t record, int32_t *out, int64_t room)

@@ -1,6 +1,7 @@
 /* The pairs format: arrays and lists of two modalities, tags, label sets, and files that do not fit
  * each other. */
 #include "data/room.h"
+#include "data/vocabulary.h"
 #include "npy_support.h"
 
 static struct support_conf conf;
@@ -97,6 +98,8 @@ static void lists_name_images_tags_and_labels(void **state)
     assert_memory_equal(get(&r, 1, "label"), ((float[]){0, 1}), 8);
     assert_memory_equal(get(&r, 2, "label"), ((float[]){0, 0}), 8);
     ASSERT_CONTAINS(r.where, "3 distinct tags, ");
+    assert_int_equal(sw_vocabulary_find(r.tags, "sky", 3), 1);
+    assert_int_equal(sw_vocabulary_find(r.tags, "wave", 4), -1);
     ASSERT_OK(r.format->fetch_picture(&r, 0, &room, &picture, &err));
     assert_int_equal(picture.bytes, 11);
     assert_memory_equal(picture.data, "first bytes", 11);

@@ -64,6 +64,7 @@ static void sample_init(struct sample *s)
     to->class_names = &s->classes;
     to->vocabulary = &s->vocabulary;
     to->unit = SW_TEXT_CHARACTERS;
+    to->raw.tags = &s->vocabulary;
     to->field_count = 3;
     to->field[0] = (struct sw_field){"image", SW_F32, 3, {CHANNELS, SIDE, SIDE}};
     to->field[1] = (struct sw_field){"label", SW_I32, 0, {0}};
@@ -159,6 +160,7 @@ static void what_is_written_is_read(void **state)
     ASSERT_OK(sw_vocabulary_parse(&v, "tokens", spec.tokens, strlen(spec.tokens), NULL, &err));
     assert_words(&v.tokens, tokens, TOKENS);
     sw_vocabulary_fini(&v);
+    assert_string_equal(spec.tags, spec.tokens);
     assert_int_equal(spec.unit, SW_TEXT_CHARACTERS);
     assert_int_equal(spec.mean_height, SIDE);
     assert_int_equal(spec.mean_width, SIDE);
