@@ -292,7 +292,14 @@ void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct s
  * -----------------------------------------------------------------------------------
  */
 
-enum { LEGEND_W = 60, MOST_IN_LEGEND = 24, LABEL_COLUMNS = 8 };
+enum {
+    LEGEND_W = 60,
+    WIDEST_LEGEND = 180,
+    LEGEND_ROW = 18,
+    MOST_IN_LEGEND = 24,
+    LABEL_COLUMNS = 8
+};
+enum { LINK = 0xcc3311 };
 
 static struct sw_ui_range range_of(const struct sw_plot_scatter *s, int axis)
 {
@@ -337,46 +344,133 @@ static void draw_axis(struct sw_plot *p, struct sw_plot_box in, int axis, struct
     }
 }
 
-static void draw_labels(struct sw_plot *p, struct sw_plot_box in, const struct sw_plot_scatter *s)
+static int most_label(const struct sw_plot_scatter *s)
 {
     int most = -1;
 
     for (int64_t i = 0; s->labels && i < s->count; i++)
         most = s->labels[i] > most ? s->labels[i] : most;
+    return most < MOST_IN_LEGEND ? most : MOST_IN_LEGEND - 1;
+}
 
-    for (int i = 0; i <= most && i < MOST_IN_LEGEND; i++) {
-        char text[16];
-        double y = in.y + 10 + i * 18;
-        snprintf(text, sizeof text, "%d", i);
-        sw_plot_dot(p, in.x + in.w + 16, y, 5, sw_plot_colour(i));
-        sw_plot_text(p, in.x + in.w + 26, y, (struct sw_plot_font){SW_PLOT_LEFT, .size = TEXT},
-                     text);
+static const char *label_name(const struct sw_plot_scatter *s, int label, char number[16])
+{
+    if (label < s->name_count && s->names[label])
+        return s->names[label];
+    snprintf(number, 16, "%d", label);
+    return number;
+}
+
+static double legend_width(const struct sw_plot_scatter *s)
+{
+    const int most = most_label(s);
+    double widest = 0;
+
+    for (int i = 0; i <= most; i++) {
+        char number[16];
+        widest = fmax(widest, sw_plot_text_width(TEXT, false, label_name(s, i, number)));
+    }
+    for (int i = 0; i < 2; i++)
+        if (s->kinds[i])
+            widest = fmax(widest, sw_plot_text_width(TEXT, false, s->kinds[i]));
+
+    if (!s->labels && !s->kinds[0])
+        return MARGIN;
+    return fmin(fmax(widest + 32, LEGEND_W), WIDEST_LEGEND);
+}
+
+static void draw_point(struct sw_plot *p, double x, double y, double radius, bool square,
+                       uint32_t colour)
+{
+    if (square)
+        sw_plot_fill(p, (struct sw_plot_box){x - radius, y - radius, 2 * radius, 2 * radius},
+                     colour);
+    else
+        sw_plot_dot(p, x, y, radius, colour);
+}
+
+static void draw_legend_row(struct sw_plot *p, struct sw_plot_box in, int row, bool square,
+                            uint32_t colour, const char *text)
+{
+    const double y = in.y + 10 + row * LEGEND_ROW;
+
+    draw_point(p, in.x + in.w + 16, y, 5, square, colour);
+    sw_plot_text(p, in.x + in.w + 26, y,
+                 (struct sw_plot_font){SW_PLOT_LEFT, .size = TEXT, .most = WIDEST_LEGEND - 32},
+                 text);
+}
+
+static void draw_labels(struct sw_plot *p, struct sw_plot_box in, const struct sw_plot_scatter *s)
+{
+    const int most = most_label(s);
+    int row = 0;
+
+    for (int i = 0; i <= most; i++) {
+        char number[16];
+        draw_legend_row(p, in, row++, false, sw_plot_colour(i), label_name(s, i, number));
+    }
+
+    for (int i = 0; i < 2; i++)
+        if (s->kinds[i])
+            draw_legend_row(p, in, row++, i == 1, SW_PLOT_GREY, s->kinds[i]);
+}
+
+/* The places of points in a box. */
+struct scatter_axes {
+    struct sw_plot_box in;
+    struct sw_ui_range across, up;
+};
+
+static void draw_points(struct sw_plot *p, const struct scatter_axes *a,
+                        const struct sw_plot_scatter *s)
+{
+    const double radius = s->count > 5000 ? 1.3 : s->count > 500 ? 2 : 3;
+
+    for (int64_t i = 0; i < s->count; i++) {
+        const double x = (double)s->xy[2 * i], y = (double)s->xy[2 * i + 1];
+        const int label = s->labels ? s->labels[i] : 0;
+
+        if (isfinite(x) && isfinite(y))
+            draw_point(p, a->in.x + sw_ticks_fraction(a->across, false, x) * a->in.w,
+                       a->in.y + (1 - sw_ticks_fraction(a->up, false, y)) * a->in.h, radius,
+                       i >= s->count - s->squares,
+                       label < 0 ? SW_PLOT_GREY : sw_plot_colour(label));
+    }
+}
+
+static void draw_links(struct sw_plot *p, const struct scatter_axes *a,
+                       const struct sw_plot_scatter *s)
+{
+    for (int l = 0; l < s->link_count; l++) {
+        double x[2], y[2];
+
+        for (int i = 0; i < 2; i++) {
+            const float *at = s->xy + 2 * s->links[l][i];
+
+            x[i] = a->in.x + sw_ticks_fraction(a->across, false, (double)at[0]) * a->in.w;
+            y[i] = a->in.y + (1 - sw_ticks_fraction(a->up, false, (double)at[1])) * a->in.h;
+        }
+
+        if (isfinite(x[0] + y[0] + x[1] + y[1]))
+            sw_plot_line(p, x[0], y[0], x[1], y[1], LINK, 1);
     }
 }
 
 void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_scatter *s)
 {
-    struct sw_plot_box in = {box.x + 54, box.y + TITLE_H,
-                             box.w - 54 - (s->labels ? LEGEND_W : MARGIN), box.h - TITLE_H - 30};
-    struct sw_ui_range across = range_of(s, 0), up = range_of(s, 1);
+    const struct scatter_axes a = {
+        .in = {box.x + 54, box.y + TITLE_H, box.w - 54 - legend_width(s), box.h - TITLE_H - 30},
+        .across = range_of(s, 0),
+        .up = range_of(s, 1)};
 
-    draw_axis(p, in, 0, across);
-    draw_axis(p, in, 1, up);
+    draw_axis(p, a.in, 0, a.across);
+    draw_axis(p, a.in, 1, a.up);
     if (s->diagonal)
-        sw_plot_line(p, in.x, in.y + in.h, in.x + in.w, in.y, SW_PLOT_GREY, 1);
+        sw_plot_line(p, a.in.x, a.in.y + a.in.h, a.in.x + a.in.w, a.in.y, SW_PLOT_GREY, 1);
 
-    double radius = s->count > 5000 ? 1.3 : s->count > 500 ? 2 : 3;
-    for (int64_t i = 0; i < s->count; i++) {
-        double x = (double)s->xy[2 * i], y = (double)s->xy[2 * i + 1];
-        int label = s->labels ? s->labels[i] : 0;
-
-        if (isfinite(x) && isfinite(y))
-            sw_plot_dot(p, in.x + sw_ticks_fraction(across, false, x) * in.w,
-                        in.y + (1 - sw_ticks_fraction(up, false, y)) * in.h, radius,
-                        label < 0 ? SW_PLOT_GREY : sw_plot_colour(label));
-    }
-
-    sw_plot_frame(p, in, SW_PLOT_GREY, 1);
-    draw_labels(p, in, s);
+    draw_points(p, &a, s);
+    draw_links(p, &a, s);
+    sw_plot_frame(p, a.in, SW_PLOT_GREY, 1);
+    draw_labels(p, a.in, s);
     draw_title(p, box, s->title);
 }

@@ -47,5 +47,12 @@ struct sw_plot_scatter {
     int64_t count;
     const char *title;
     bool diagonal;
+    const char *const *names; /* borrowed [name_count]: of labels, for the legend; others are
+                                 numbers */
+    int name_count;
+    int64_t squares;           /* how many of the last points are squares */
+    const char *kinds[2];      /* what dots and squares are; NULL: not in the legend */
+    const int64_t (*links)[2]; /* borrowed: points that a line connects */
+    int link_count;
 };
 void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_scatter *s);

@@ -97,6 +97,8 @@ struct work {
     int64_t *order;          /* [rows], of codes: that of equal distances */
     struct scratch *scratch; /* [threads] */
     struct figures *query;   /* [queries] */
+    struct sw_scope_curve scopes;
+    int64_t *hits; /* [queries][scopes.count]: sw_scope_hits of each query */
 };
 
 /* Sorts the codes by distance; those of equal distance stay in the order of w->order. */
@@ -143,12 +145,15 @@ static int rank_query(void *user, int64_t task, int thread, struct sw_err *err)
                                    ? sw_average_precision_tied(s->relevant, s->distance, count)
                                    : sw_average_precision(s->relevant, count);
     sw_precision_at_recall(s->relevant, count, w->query[task].levels);
+    sw_scope_hits(&w->scopes, s->relevant, count, w->hits + task * w->scopes.count);
     return SW_OK;
 }
 
 static void sum_up(const struct work *w, struct sw_score *out)
 {
     const struct sw_row_labels *labels = w->a->query_labels;
+
+    out->scopes = w->scopes;
 
     for (int64_t q = 0; q < w->queries; q++) {
         const struct figures *f = &w->query[q];
@@ -160,6 +165,7 @@ static void sum_up(const struct work *w, struct sw_score *out)
 
         out->queries++;
         out->map += f->precision;
+        sw_scope_curve_add(&out->scopes, w->hits + q * w->scopes.count);
         for (int level = 0; level < SW_SCORE_LEVELS; level++)
             out->precision[level] += f->levels[level];
 
@@ -173,6 +179,7 @@ static void sum_up(const struct work *w, struct sw_score *out)
     const double queries = out->queries ? (double)out->queries : 1;
 
     out->map /= queries;
+    sw_scope_curve_end(&out->scopes, out->queries);
     for (int level = 0; level < SW_SCORE_LEVELS; level++)
         out->precision[level] /= queries;
     for (int c = 0; c < out->classes; c++)
@@ -257,6 +264,7 @@ static void free_work(struct work *w, int threads)
 
     sw_free(w->scratch);
     sw_free(w->order);
+    sw_free(w->hits);
     sw_free(w->query);
 }
 
@@ -276,9 +284,11 @@ int sw_score_map(const struct sw_score_args *a, int threads, struct sw_score *ou
     if (rc != SW_OK)
         return rc;
 
+    sw_scope_curve_begin(&w.scopes, w.rows - a->leave_out_same);
     s.per_class = sw_calloc((size_t)s.classes, sizeof *s.per_class);
     w.query = sw_calloc((size_t)w.queries, sizeof *w.query);
-    if (!s.per_class || !w.query)
+    w.hits = sw_calloc((size_t)w.queries, (size_t)w.scopes.count * sizeof *w.hits);
+    if (!s.per_class || !w.query || !w.hits)
         rc = sw_err_nomem(err, "a score", 0);
     if (rc == SW_OK)
         rc = take_scratch(&w, threads, err);

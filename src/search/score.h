@@ -9,6 +9,7 @@
 
 #include "search/codes.h"
 #include "search/row_labels.h"
+#include "search/scopes.h"
 #include "search/vectors.h"
 
 enum { SW_SCORE_LEVELS = 11 };
@@ -46,6 +47,7 @@ struct sw_class_map {
 struct sw_score {
     double map;
     double precision[SW_SCORE_LEVELS]; /* mean of sw_precision_at_recall */
+    struct sw_scope_curve scopes;      /* means over the queries of precision and recall at scope */
     int64_t queries;                   /* that have a relevant row; the means are over these */
     int64_t without;                   /* queries that have none */
     int classes;

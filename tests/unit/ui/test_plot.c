@@ -11,6 +11,7 @@
 #include "ui/plot_boxes.h"
 #include "ui/plot_chart.h"
 #include "ui/plot_pictures.h"
+#include "ui/plot_results.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,6 +101,31 @@ static void first_colours_are_different(void **state)
     assert_int_equal(sw_plot_shade(NAN), 0xcccccc);
 }
 
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, part)); at++)
+        count++;
+    return count;
+}
+
+/* The SVG of a drawing, in new memory. */
+static char *drawn(void (*draw)(struct sw_plot *, const void *), const void *thing)
+{
+    struct sw_plot *p = NULL;
+    struct sw_err err;
+    char path[64], *text = NULL;
+    size_t bytes;
+
+    snprintf(path, sizeof path, "/tmp/singa-plot-%d.svg", (int)getpid());
+    assert_int_equal(sw_plot_begin(&p, path, SW_PLOT_SVG, 1200, 900, &err), SW_OK);
+    draw(p, thing);
+    assert_int_equal(sw_plot_end(p, &err), SW_OK);
+    assert_int_equal(sw_os_read_file(path, 1 << 20, &text, &bytes, &err), SW_OK);
+    remove(path);
+    return text;
+}
+
 /* Whatever is drawn, text that is not UTF-8 too, the file is whole or not there. */
 static void image_is_written_completely_or_not_at_all(void **state)
 {
@@ -142,6 +168,89 @@ static void image_is_written_completely_or_not_at_all(void **state)
     assert_int_equal(sw_plot_begin(&p, path, SW_PLOT_SVG, 20000, 200, &err), SW_ERR_INVALID);
     assert_int_equal(sw_plot_begin(&p, "/no/such/x.svg", SW_PLOT_SVG, 20, 20, &err), SW_OK);
     assert_int_not_equal(sw_plot_end(p, &err), SW_OK);
+}
+
+static void draw_scatter(struct sw_plot *p, const void *s)
+{
+    sw_plot_scatter(p, (struct sw_plot_box){0, 0, 600, 400}, s);
+}
+
+/* Points of two sets with names and links; the file has all of them. */
+static void scatter_has_names_squares_and_links(void **state)
+{
+    static const char *const names[] = {"sea", NULL, "a name that is much too long for a legend"};
+    const float xy[] = {0, 0, 1, 2, 2, 1, 0, 1, NAN, 2, 3, 3};
+    const int labels[] = {0, 1, 2, 0, 1, 3};
+    const int64_t links[][2] = {{0, 3}, {1, 4}, {2, 5}};
+    char *svg = drawn(draw_scatter, &(struct sw_plot_scatter){.xy = xy,
+                                                              .labels = labels,
+                                                              .count = 6,
+                                                              .title = "two sets",
+                                                              .names = names,
+                                                              .name_count = 3,
+                                                              .squares = 3,
+                                                              .kinds = {"images", "texts"},
+                                                              .links = links,
+                                                              .link_count = 3});
+    assert_non_null(strstr(svg, ">sea<"));
+    assert_non_null(strstr(svg, ">1<"));
+    assert_non_null(strstr(svg, ">texts<"));
+    /* Three points of the first set, four labels and one kind; the link to no place is left out. */
+    assert_int_equal(count_of(svg, "<circle"), 3 + 4 + 1);
+    assert_int_equal(count_of(svg, "#cc3311"), 2);
+    sw_free(svg);
+}
+
+static void draw_results(struct sw_plot *p, const void *r)
+{
+    const struct sw_plot_size size = sw_plot_results_size(r);
+    sw_plot_results(p, (struct sw_plot_box){0, 0, size.w, size.h}, r);
+}
+
+static void sheet_shows_images_texts_and_verdicts(void **state)
+{
+    static uint8_t rgb[SW_PLOT_THUMBNAIL * 40 * 3];
+    const struct sw_plot_cell cells[] = {
+        {.text = "sky & <sea>", .note = "query 0"},
+        {.rgb = rgb, .w = SW_PLOT_THUMBNAIL, .h = 40, .verdict = SW_PLOT_RELEVANT},
+        {.rgb = rgb, .w = 1, .h = 40, .text = "one line below", .verdict = SW_PLOT_IRRELEVANT},
+        {.text =
+             "\xff torn \xc3 text with-a-word-that-is-wider-than-any-cell-of-a-sheet-can-ever-be-"
+             "and-on-it-goes-until-it-is-longer-than-a-line caf\xc3\xa9",
+         .verdict = SW_PLOT_IRRELEVANT},
+        {.text = "", .note = ""},
+        {.text = "   "},
+    };
+    char *svg = drawn(draw_results, &(struct sw_plot_results){cells, 2, 3, "2 of 9 queries"});
+    assert_non_null(strstr(svg, ">2 of 9 queries<"));
+    assert_non_null(strstr(svg, ">sky &amp; &lt;sea&gt;<"));
+    assert_non_null(strstr(svg, ">one line below<"));
+    assert_non_null(strstr(svg, ">query 0<"));
+    assert_int_equal(count_of(svg, "<image"), 2);
+    assert_int_equal(count_of(svg, "#009e73"), 1);
+    assert_int_equal(count_of(svg, "#d55e00"), 2);
+    sw_free(svg);
+}
+
+/* A text is divided at blanks, no line is wider than the cell, and what does not fit is cut. */
+static void texts_are_wrapped(void **state)
+{
+    char text[4000] = "";
+    for (int i = 0; i < 400; i++)
+        strcat(text, i % 3 ? "sea " : "lighthouse ");
+    const struct sw_plot_cell cells[] = {{.text = text}};
+    char *svg = drawn(draw_results, &(struct sw_plot_results){cells, 1, 1, ""});
+    const int lines = count_of(svg, "<text");
+    assert_in_range(lines, 4, 8);
+    assert_int_equal(count_of(svg, "..."), 1);
+    for (const char *at = svg; (at = strstr(at, "<text"));) {
+        char line[200] = "";
+        at = strchr(at, '>') + 1;
+        memcpy(line, at, strcspn(at, "<"));
+        assert_true(sw_plot_text_width(10, false, line) <= SW_PLOT_THUMBNAIL - 4 + 12);
+        assert_null(strstr(line, "lightho "));
+    }
+    sw_free(svg);
 }
 
 /* All curves that two odd values make, one above the other. */
@@ -221,6 +330,9 @@ int main(void)
         cmocka_unit_test(first_colours_are_different),
         cmocka_unit_test(image_is_written_completely_or_not_at_all),
         cmocka_unit_test(plots_of_any_values_are_drawn),
+        cmocka_unit_test(scatter_has_names_squares_and_links),
+        cmocka_unit_test(sheet_shows_images_texts_and_verdicts),
+        cmocka_unit_test(texts_are_wrapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
