@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "cli/checkpoint/weights.h"
 #include "cli/history/runs.h"
+#include "cli/options/field_inputs.h"
 #include "cli/plot/picture.h"
 #include "cli/plot/predict_plot.h"
 #include "cli/report/predictions.h"
@@ -23,8 +24,7 @@ struct options {
 static const struct sw_cli_option options_of_predict[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
     SW_CLI_SPLIT_OPTION(struct options),
-    SW_CLI_LIST_OPTION(struct options, inputs, "input", "[FIELD=]X.npy",
-                       "read a data field from an array; may be repeated"),
+    SW_CLI_FIELD_INPUTS_OPTION(struct options, inputs),
     SW_CLI_TEXT_OPTION(struct options, layer, "layer", "LAYER",
                        "layer whose output is written; default: the input of the last loss"),
     SW_CLI_INT_OPTION(struct options, top, "top", "N", 1,
@@ -40,35 +40,6 @@ static const struct sw_cli_option options_of_predict[] = {
 
 /* ---- Input and output -------------------------------------------------------------------------
  */
-
-/* Splits "FIELD=X.npy". A field name has no '/' or '.', so that a path may contain '='. */
-static int split_inputs(const struct options *o, struct sw_predict_input **out, char ***fields,
-                        struct sw_err *err)
-{
-    size_t count = (size_t)o->inputs.count + 1;
-
-    *out = sw_calloc(count, sizeof **out);
-    *fields = sw_calloc(count, sizeof **fields);
-    if (!*out || !*fields)
-        return sw_err_nomem(err, "--input", count);
-
-    for (int i = 0; i < o->inputs.count; i++) {
-        const char *text = o->inputs.items[i], *equals = strchr(text, '=');
-        size_t n = equals ? (size_t)(equals - text) : 0;
-
-        (*out)[i].path = text;
-        if (n == 0 || memchr(text, '/', n) || memchr(text, '.', n))
-            continue;
-
-        (*fields)[i] = sw_format("%.*s", (int)n, text);
-        if (!(*fields)[i])
-            return sw_err_nomem(err, "--input", n);
-
-        (*out)[i] = (struct sw_predict_input){.field = (*fields)[i], .path = equals + 1};
-    }
-
-    return SW_OK;
-}
 
 /* The destination of the rows: an array file, a plot, predictions to print, or several. */
 struct output {
@@ -415,12 +386,12 @@ static int check_options(const struct options *o)
     return SW_EXIT_DONE;
 }
 
-static int open_job(const struct options *o, struct sw_trainer *t, struct sw_predict_input **inputs,
-                    char ***fields, struct sw_weights *w, struct sw_err *err)
+static int open_job(const struct options *o, struct sw_trainer *t,
+                    struct sw_cli_field_inputs *inputs, struct sw_weights *w, struct sw_err *err)
 {
     struct sw_job_options job = job_options(o);
 
-    int rc = split_inputs(o, inputs, fields, err);
+    int rc = sw_cli_field_inputs_split(inputs, &o->inputs, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_trainer_init(t, &o->common, err);
@@ -435,8 +406,7 @@ static int predict(void *options)
     const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
-    struct sw_predict_input *inputs = NULL;
-    char **fields = NULL;
+    struct sw_cli_field_inputs inputs = {0};
     struct sw_bytes out = {0};
     struct sw_err err;
 
@@ -444,19 +414,16 @@ static int predict(void *options)
     if (code != SW_EXIT_DONE)
         return code;
 
-    int rc = open_job(o, &t, &inputs, &fields, &w, &err);
+    int rc = open_job(o, &t, &inputs, &w, &err);
     if (rc != SW_OK)
         code = sw_trainer_refuse(&t, rc, &err);
     else if (o->common.arg_count > 1)
         code = predict_inputs(o, t.job, &w, &out);
     else
-        code = predict_with(o, t.job, &w, inputs, &out);
+        code = predict_with(o, t.job, &w, inputs.input, &out);
 
     sw_weights_fini(&w);
-    for (int i = 0; fields && i < o->inputs.count; i++)
-        sw_free(fields[i]);
-    sw_free(fields);
-    sw_free(inputs);
+    sw_cli_field_inputs_fini(&inputs);
     sw_bytes_fini(&out);
     sw_trainer_fini(&t);
 

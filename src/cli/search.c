@@ -3,8 +3,8 @@
 #include "cli/search/verb.h"
 
 static const struct sw_verb *const sub_verbs[] = {
-    &sw_search_index, &sw_search_query, &sw_search_map,   &sw_search_recall,
-    &sw_search_train, &sw_search_words, NULL};
+    &sw_search_index, &sw_search_query,   &sw_search_map,   &sw_search_recall,
+    &sw_search_train, &sw_search_project, &sw_search_words, NULL};
 
 const struct sw_verb sw_verb_search = {
     .name = "search",

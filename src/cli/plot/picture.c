@@ -2,12 +2,17 @@
  * cli/plot/picture.h. */
 #include "cli/plot/picture.h"
 
-bool sw_picture_is_named(const char *verb, const char *path)
+bool sw_picture_is_named_by(const char *verb, const char *option, const char *path)
 {
     if (sw_str_ends(path, ".png") || sw_str_ends(path, ".svg"))
         return true;
-    sw_cli_usage(verb, "--plot=%s: the name must end in .png or .svg", path);
+    sw_cli_usage(verb, "%s=%s: the name must end in .png or .svg", option, path);
     return false;
+}
+
+bool sw_picture_is_named(const char *verb, const char *path)
+{
+    return sw_picture_is_named_by(verb, "--plot", path);
 }
 
 enum sw_plot_format sw_picture_format_of(const char *path)

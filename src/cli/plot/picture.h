@@ -6,7 +6,9 @@
 #include "run/job.h"
 #include "ui/plot_pictures.h"
 
-/* Whether the name of --plot=PATH ends in .png or .svg; else prints an error. */
+/* Whether the name of OPTION=PATH ends in .png or .svg; else prints an error. */
+bool sw_picture_is_named_by(const char *verb, const char *option, const char *path);
+/* The same for --plot. */
 bool sw_picture_is_named(const char *verb, const char *path);
 enum sw_plot_format sw_picture_format_of(const char *path);
 /* Draws images side by side into a file of that name. Errors: those of sw_plot_begin and

@@ -13,6 +13,7 @@ struct options {
     const char *out, *kind, *metric, *labels, *layer;
     struct sw_search_net_options net;
     struct sw_search_model_options model;
+    struct sw_cli_list inputs, texts;
     int64_t bits, seed, threads;
 };
 
@@ -32,6 +33,7 @@ static const struct sw_cli_option rows[] = {
     SW_SEARCH_NET_ROWS(struct options, net),
     SW_SEARCH_LAYER_ROW(struct options, layer),
     SW_SEARCH_MODEL_ROWS(struct options, model),
+    SW_SEARCH_INPUT_ROWS(struct options, inputs, texts),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -101,11 +103,24 @@ static int show(const struct options *o, double seconds)
     return code;
 }
 
+/* What a net computes the vectors of. */
+static struct sw_search_net_source source_of(const struct options *o)
+{
+    return (struct sw_search_net_source){.files = (const char *const *)o->common.args,
+                                         .file_count = o->common.arg_count,
+                                         .inputs = &o->inputs,
+                                         .texts = &o->texts};
+}
+
 static int check_options(const struct options *o, struct sw_index_args *a)
 {
+    const struct sw_search_net_source from = source_of(o);
+
     int code = sw_search_net_check(verb, &o->net, &o->common);
     if (code == SW_EXIT_DONE)
         code = sw_search_model_check(verb, &o->model);
+    if (code == SW_EXIT_DONE)
+        code = sw_search_net_check_source(verb, &o->net, &from);
     if (code != SW_EXIT_DONE)
         return code;
     if (o->layer && !o->net.recipe)
@@ -171,13 +186,12 @@ static int compute(const struct options *o, const struct sw_index_args *args,
                    struct sw_search_net *net, struct sw_search_array *array,
                    struct sw_search_labels *labels, struct sw_err *err)
 {
-    const char *const *files = (const char *const *)o->common.args;
-    const int count = o->common.arg_count;
+    const struct sw_search_net_source from = source_of(o);
 
     int rc = sw_search_net_open(net, &o->net, &o->common, err);
     if (rc == SW_OK)
-        rc = sw_search_net_vectors(net, o->layer, files, count, args->metric, array, err);
-    if (rc != SW_OK || count || o->labels)
+        rc = sw_search_net_vectors(net, o->layer, &from, args->metric, array, NULL, err);
+    if (rc != SW_OK || !sw_search_net_uses_section(&from) || o->labels)
         return rc;
 
     rc = sw_search_net_labels(net, labels, err);

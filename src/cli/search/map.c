@@ -1,7 +1,9 @@
 /* singa-ws search map: scores searches within and between two kinds of data by their labels. */
 #include "base/json.h"
 #include "base/os.h"
+#include "cli/plot/picture.h"
 #include "cli/search/arrays.h"
+#include "cli/search/curves.h"
 #include "cli/search/model.h"
 #include "cli/search/net.h"
 #include "cli/search/verb.h"
@@ -22,6 +24,7 @@ struct options {
     struct sw_search_net_options net;
     bool train;
     const char *out_dir;
+    const char *plot;
     int64_t threads;
 };
 
@@ -50,6 +53,8 @@ static const struct sw_cli_option rows[] = {
     SW_CLI_FLAG_OPTION(struct options, train, "train", "with --recipe: train the recipe first"),
     SW_CLI_TEXT_OPTION(struct options, out_dir, "out", "DIR",
                        "with --train: folder for checkpoints, as for run"),
+    SW_CLI_TEXT_OPTION(struct options, plot, "plot", "FILE",
+                       "draw precision and recall to FILE.png or FILE.svg"),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -137,8 +142,8 @@ static int compute(struct scores *s, const struct options *o, struct sw_err *err
     for (int i = 0; rc == SW_OK && i < SIDES; i++) {
         s->layer[i] = named ? o->side[i] : s->net.pair[i];
         if (s->layer[i])
-            rc = sw_search_net_vectors(&s->net, s->layer[i], NULL, 0, SW_METRIC_EUCLIDEAN,
-                                       &s->base[i], err);
+            rc = sw_search_net_vectors(&s->net, s->layer[i], NULL, SW_METRIC_EUCLIDEAN, &s->base[i],
+                                       NULL, err);
     }
 
     if (rc == SW_OK)
@@ -280,6 +285,24 @@ static void print_text(struct sw_bytes *out, const struct scores *s)
     }
 }
 
+static void json_scopes(struct sw_json_writer *w, const struct sw_scope_curve *c)
+{
+    sw_json_open_object(w, "scope");
+    sw_json_open_array(w, "k");
+    for (int i = 0; i < c->count; i++)
+        sw_json_int(w, NULL, c->at[i]);
+    sw_json_close_array(w);
+    sw_json_open_array(w, "precision");
+    for (int i = 0; i < c->count; i++)
+        sw_json_real(w, NULL, c->precision[i]);
+    sw_json_close_array(w);
+    sw_json_open_array(w, "recall");
+    for (int i = 0; i < c->count; i++)
+        sw_json_real(w, NULL, c->recall[i]);
+    sw_json_close_array(w);
+    sw_json_close_object(w);
+}
+
 static void json_details(struct sw_json_writer *w, const struct sw_score *score)
 {
     sw_json_int(w, "queries", score->queries);
@@ -289,6 +312,8 @@ static void json_details(struct sw_json_writer *w, const struct sw_score *score)
     for (int i = 0; i < SW_SCORE_LEVELS; i++)
         sw_json_real(w, NULL, score->precision[i]);
     sw_json_close_array(w);
+
+    json_scopes(w, &score->scopes);
 
     sw_json_open_array(w, "classes");
     for (int c = 0; c < score->classes; c++) {
@@ -343,6 +368,21 @@ static void print_json(struct sw_bytes *out, const struct scores *s)
     sw_cli_json_end(&w);
 }
 
+/* ---- Draw -------------------------------------------------------------------------------------
+ */
+
+static int draw(const struct scores *s, const char *path, struct sw_err *err)
+{
+    struct sw_search_curve curves[TASKS];
+    int count = 0;
+
+    for (int t = 0; t < TASKS; t++)
+        if (s->has[t])
+            curves[count++] = (struct sw_search_curve){tasks[t].text, &s->score[t]};
+
+    return sw_search_draw_curves(path, curves, count, err);
+}
+
 /* ---- Train ------------------------------------------------------------------------------------
  */
 
@@ -388,6 +428,8 @@ static int check_options(const struct options *o, struct scores *s)
         return SW_EXIT_USAGE;
     if (check_train(o) != SW_EXIT_DONE)
         return SW_EXIT_USAGE;
+    if (o->plot && !sw_picture_is_named(verb, o->plot))
+        return SW_EXIT_USAGE;
     if (net && (queries || o->query_labels))
         return sw_cli_usage(verb, "--recipe and --query-%s are mutually exclusive",
                             o->query_labels         ? "labels"
@@ -426,6 +468,8 @@ static int run(void *options)
     int rc = read_all(&s, o, &err);
     if (rc == SW_OK)
         rc = score_tasks(&s, &err);
+    if (rc == SW_OK && o->plot)
+        rc = draw(&s, o->plot, &err);
     if (rc == SW_OK && o->common.json)
         print_json(&out, &s);
     else if (rc == SW_OK)

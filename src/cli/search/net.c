@@ -24,6 +24,23 @@ int sw_search_net_check(const char *verb, const struct sw_search_net_options *o,
     return sw_cli_usage(verb, "%s needs --recipe", option);
 }
 
+int sw_search_net_check_source(const char *verb, const struct sw_search_net_options *o,
+                               const struct sw_search_net_source *from)
+{
+    const bool inputs = from->inputs && from->inputs->count;
+    const bool texts = from->texts && from->texts->count;
+    const char *first = inputs ? "--input" : texts ? "--text" : NULL;
+
+    if (first && !o->recipe)
+        return sw_cli_usage(verb, "%s needs --recipe", first);
+    if (inputs && texts)
+        return sw_cli_usage(verb, "--input and --text are mutually exclusive");
+    if (first && from->file_count)
+        return sw_cli_usage(verb, "%s and files are mutually exclusive", first);
+    return first && o->split ? sw_cli_usage(verb, "%s and --split are mutually exclusive", first)
+                             : SW_EXIT_DONE;
+}
+
 /* ---- The net ----------------------------------------------------------------------------------
  */
 
@@ -51,6 +68,7 @@ void sw_search_net_close(struct sw_search_net *n)
 {
     sw_free(n->pair[0]);
     sw_free(n->pair[1]);
+    sw_search_lines_fini(&n->class_names);
     sw_weights_fini(&n->weights);
     sw_trainer_fini(&n->trainer);
     *n = (struct sw_search_net){0};
@@ -133,8 +151,38 @@ int sw_search_net_pair(struct sw_search_net *n, struct sw_err *err)
 
 struct rows {
     struct sw_search_array *out;
+    struct sw_search_lines *names; /* of records; NULL: not wanted */
+    struct sw_search_lines *class_names;
     int64_t width, capacity, count;
 };
+
+static int take_class_names(struct rows *r, const struct sw_lexicon *from, struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    for (int32_t c = r->class_names->count; rc == SW_OK && c < from->count; c++) {
+        size_t n = 0;
+        const char *name = sw_lexicon_word(from, c, &n);
+        rc = sw_search_lines_add(r->class_names, name, n, err);
+    }
+
+    return rc;
+}
+
+static int take_names(struct rows *r, const struct sw_predict_info *info, struct sw_err *err)
+{
+    struct sw_bytes name = {0};
+    int rc = SW_OK;
+
+    for (int64_t i = 0; rc == SW_OK && r->names && info->files && i < info->rows; i++) {
+        sw_bytes_clear(&name);
+        sw_inputs_name(info->files, i, &name);
+        rc = sw_search_lines_add(r->names, sw_bytes_text(&name), name.length, err);
+    }
+
+    sw_bytes_fini(&name);
+    return rc;
+}
 
 static int begin(void *user, const struct sw_predict_info *info, struct sw_err *err)
 {
@@ -149,9 +197,11 @@ static int begin(void *user, const struct sw_predict_info *info, struct sw_err *
 
     r->capacity = info->rows;
     r->out->owned = sw_realloc_array(NULL, (size_t)(info->rows * r->width), sizeof(float));
-    return r->out->owned
-               ? SW_OK
-               : sw_err_nomem(err, "vectors", (size_t)(info->rows * r->width) * sizeof(float));
+    if (!r->out->owned)
+        return sw_err_nomem(err, "vectors", (size_t)(info->rows * r->width) * sizeof(float));
+
+    int rc = take_class_names(r, info->class_names, err);
+    return rc == SW_OK ? take_names(r, info, err) : rc;
 }
 
 static int append(void *user, int64_t count, const float *values, struct sw_err *err)
@@ -167,29 +217,43 @@ static int append(void *user, int64_t count, const float *values, struct sw_err 
     return SW_OK;
 }
 
-static void report_unreadable(void *user, const char *text)
+static void report(void *user, const char *text)
 {
     sw_cli_message("%s", text);
 }
 
-int sw_search_net_vectors(struct sw_search_net *n, const char *layer, const char *const *files,
-                          int file_count, enum sw_metric m, struct sw_search_array *out,
+int sw_search_net_vectors(struct sw_search_net *n, const char *layer,
+                          const struct sw_search_net_source *from, enum sw_metric m,
+                          struct sw_search_array *out, struct sw_search_lines *names,
                           struct sw_err *err)
 {
-    struct rows rows = {.out = out};
+    static const struct sw_search_net_source section = {0};
+    static const struct sw_cli_list none = {0};
+
+    from = from ? from : &section;
+
+    const struct sw_cli_list *texts = from->texts ? from->texts : &none;
+    struct sw_cli_field_inputs inputs = {0};
+    struct rows rows = {.out = out, .names = names, .class_names = &n->class_names};
     const struct sw_predict_sink sink = {begin, append, &rows};
-    const struct sw_predict_args args = {.weights = n->weights.path,
-                                         .layer = layer,
-                                         .split = file_count ? NULL : n->split,
-                                         .files = files,
-                                         .file_count = file_count,
-                                         .report = report_unreadable};
+    struct sw_predict_args args = {.weights = n->weights.path,
+                                   .layer = layer,
+                                   .split = sw_search_net_uses_section(from) ? n->split : NULL,
+                                   .files = from->files,
+                                   .file_count = from->file_count,
+                                   .texts = texts->items,
+                                   .text_count = texts->count,
+                                   .report = report};
     struct sw_predict_info info;
     char what[128];
 
     *out = (struct sw_search_array){0};
 
-    int rc = renew(n, err);
+    int rc = sw_cli_field_inputs_split(&inputs, from->inputs ? from->inputs : &none, err);
+    args.inputs = inputs.input;
+    args.input_count = inputs.count;
+    if (rc == SW_OK)
+        rc = renew(n, err);
     if (rc == SW_OK)
         rc = sw_job_predict(n->trainer.job, &args, &sink, &info, err);
     if (rc == SW_OK) {
@@ -198,6 +262,7 @@ int sw_search_net_vectors(struct sw_search_net *n, const char *layer, const char
         rc = sw_vectors_check(&out->set.vectors, m, what, err);
     }
 
+    sw_cli_field_inputs_fini(&inputs);
     if (rc != SW_OK)
         sw_search_array_fini(out);
     return rc;

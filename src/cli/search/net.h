@@ -2,7 +2,9 @@
  * trained net computes, as `singa-ws predict` does. Main thread. */
 #pragma once
 
+#include "cli/options/field_inputs.h"
 #include "cli/search/arrays.h"
+#include "cli/search/lines.h"
 #include "cli/training/trainer.h"
 
 struct sw_search_net_options {
@@ -23,16 +25,41 @@ struct sw_search_net_options {
     SW_CLI_TEXT_OPTION(holder, member, "layer", "LAYER",                                           \
                        "with --recipe: layer whose rows are the vectors; default: the input of "   \
                        "the last loss")
+/* The rows of a sub-verb that takes other inputs than files. */
+#define SW_SEARCH_INPUT_ROWS(holder, inputs_, texts_)                                              \
+    SW_CLI_FIELD_INPUTS_OPTION(holder, inputs_),                                                   \
+        SW_CLI_LIST_OPTION(holder, texts_, "text", "WORDS",                                        \
+                           "with --recipe: a text for a net that reads tags; may be repeated")
 /* The sentences about it for --help. */
 #define SW_SEARCH_NET_ABOUT                                                                        \
     "With --recipe a trained net computes the vectors: of files that predict reads (images,\n"     \
-    "rows of tables, arrays of raw values), else of a section of the recipe's data."
+    "rows of tables, arrays of raw values), of arrays for its data fields (--input), of texts\n"   \
+    "(--text), else of a section of the recipe's data."
 /* What they need in sw_verb.takes. */
 #define SW_SEARCH_NET_TAKES (SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_DB)
 
 /* A usage error for an option of a net without --recipe: SW_EXIT_USAGE; else SW_EXIT_DONE. */
 int sw_search_net_check(const char *verb, const struct sw_search_net_options *o,
                         const struct sw_cli_common *common);
+
+/* What vectors are computed of: one of these, or if all are empty the records of the section. All
+ * are borrowed. */
+struct sw_search_net_source {
+    const char *const *files;
+    int file_count;
+    const struct sw_cli_list *inputs, *texts; /* NULL: none */
+};
+
+/* The same for sources: inputs and texts need --recipe, and only one source may be given; split is
+ * an option of sections only. */
+int sw_search_net_check_source(const char *verb, const struct sw_search_net_options *o,
+                               const struct sw_search_net_source *from);
+/* Whether the records of the section are used. */
+static inline bool sw_search_net_uses_section(const struct sw_search_net_source *from)
+{
+    return !from->file_count && !(from->inputs && from->inputs->count) &&
+           !(from->texts && from->texts->count);
+}
 
 /* Zero-initialize; free with sw_search_net_close in every case. */
 struct sw_search_net {
@@ -44,6 +71,7 @@ struct sw_search_net {
     struct sw_weights weights;
     char *pair[2]; /* owned: see sw_search_net_pair */
     bool used;     /* the open job has computed something, and computes nothing else */
+    struct sw_search_lines class_names; /* of the trained net, once vectors were computed */
 };
 
 /* Finds the weights and opens their net. Errors: those of sw_trainer_open_with. */
@@ -58,11 +86,12 @@ int sw_search_net_refuse(const struct sw_search_net *n, int rc, const struct sw_
  * `image`, if there is one. Errors: SW_ERR_INVALID without such a loss, SW_ERR_NOMEM. */
 int sw_search_net_pair(struct sw_search_net *n, struct sw_err *err) SW_MUST_CHECK;
 
-/* Computes the rows of a layer for the split, or for files as `predict` reads them. Free the array
- * with sw_search_array_fini. Errors: those of sw_job_predict, and SW_ERR_FORMAT for a file that
- * cannot be read and as sw_vectors_check. */
-int sw_search_net_vectors(struct sw_search_net *n, const char *layer, const char *const *files,
-                          int file_count, enum sw_metric m, struct sw_search_array *out,
+/* Computes the rows of a layer of a source; NULL is the section. names: gets the names of the
+ * records of files; NULL: not wanted. Free the array with sw_search_array_fini. Errors: those of
+ * sw_job_predict, and SW_ERR_FORMAT for a file that cannot be read and as sw_vectors_check. */
+int sw_search_net_vectors(struct sw_search_net *n, const char *layer,
+                          const struct sw_search_net_source *from, enum sw_metric m,
+                          struct sw_search_array *out, struct sw_search_lines *names,
                           struct sw_err *err) SW_MUST_CHECK;
 /* The labels of the split: its field `label`. Errors: those of sw_job_read_labels, and as
  * sw_search_labels_read. */

@@ -3,8 +3,10 @@
 #include "base/os.h"
 #include "cli/search/ask.h"
 #include "cli/search/net.h"
+#include "cli/search/sheet.h"
 #include "cli/search/verb.h"
 #include "tensor/npy.h"
+#include <string.h>
 
 static const char verb[] = "search query";
 
@@ -13,6 +15,8 @@ struct options {
     const char *vectors, *ids, *layer;
     struct sw_search_net_options net;
     struct sw_search_model_options model;
+    struct sw_cli_list inputs, texts;
+    struct sw_search_sheet_options sheet;
     int64_t k, candidates, threads;
 };
 
@@ -25,6 +29,8 @@ static const struct sw_cli_option rows[] = {
     SW_SEARCH_NET_ROWS(struct options, net),
     SW_SEARCH_LAYER_ROW(struct options, layer),
     SW_SEARCH_MODEL_ROWS(struct options, model),
+    SW_SEARCH_INPUT_ROWS(struct options, inputs, texts),
+    SW_SEARCH_SHEET_ROWS(struct options, sheet),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
@@ -110,11 +116,26 @@ static int write_ids(const struct sw_search_ask *s, const char *path, struct sw_
     return rc;
 }
 
+/* What a net computes the queries of. */
+static struct sw_search_net_source source_of(const struct options *o)
+{
+    return (struct sw_search_net_source){.files = (const char *const *)o->common.args + 1,
+                                         .file_count = o->common.arg_count - 1,
+                                         .inputs = &o->inputs,
+                                         .texts = &o->texts};
+}
+
 static int check_options(const struct options *o)
 {
+    const struct sw_search_net_source from = source_of(o);
+
     int code = sw_search_net_check(verb, &o->net, &o->common);
     if (code == SW_EXIT_DONE)
         code = sw_search_model_check(verb, &o->model);
+    if (code == SW_EXIT_DONE)
+        code = sw_search_sheet_check(verb, &o->sheet);
+    if (code == SW_EXIT_DONE)
+        code = sw_search_net_check_source(verb, &o->net, &from);
     if (code != SW_EXIT_DONE)
         return code;
     if (o->layer && !o->net.recipe)
@@ -128,20 +149,28 @@ static int check_options(const struct options *o)
                : sw_cli_usage(verb, "--vectors=Q.npy or --recipe is missing");
 }
 
-/* Computes the queries with the net. */
+/* Computes the queries with the net, and collects what a sheet shows of them. */
 static int compute(const struct options *o, struct sw_search_net *net,
-                   struct sw_search_array *queries, struct sw_err *err)
+                   struct sw_search_sheet_queries *shown, struct sw_search_array *queries,
+                   struct sw_err *err)
 {
-    int rc = sw_search_net_open(net, &o->net, &o->common, err);
+    const struct sw_search_net_source from = source_of(o);
 
-    return rc == SW_OK
-               ? sw_search_net_vectors(net, o->layer, (const char *const *)o->common.args + 1,
-                                       o->common.arg_count - 1, SW_METRIC_EUCLIDEAN, queries, err)
-               : rc;
+    int rc = sw_search_net_open(net, &o->net, &o->common, err);
+    if (rc == SW_OK)
+        rc = sw_search_net_vectors(net, o->layer, &from, SW_METRIC_EUCLIDEAN, queries,
+                                   &shown->files, err);
+    for (int i = 0; rc == SW_OK && i < o->texts.count; i++)
+        rc = sw_search_lines_add(&shown->texts, o->texts.items[i], strlen(o->texts.items[i]), err);
+    if (rc != SW_OK || !o->sheet.file || !sw_search_net_uses_section(&from))
+        return rc;
+
+    rc = sw_search_net_labels(net, &shown->labels, err);
+    return rc == SW_ERR_NOTFOUND ? SW_OK : rc;
 }
 
-static int ask(const struct options *o, struct sw_search_net *net, struct sw_search_ask *s,
-               struct sw_err *err)
+static int ask(const struct options *o, struct sw_search_net *net,
+               struct sw_search_sheet_queries *shown, struct sw_search_ask *s, struct sw_err *err)
 {
     struct sw_search_array queries = {0};
     const struct sw_search_ask_args args = {.index = o->common.args[0],
@@ -152,7 +181,7 @@ static int ask(const struct options *o, struct sw_search_net *net, struct sw_sea
                                             .candidates = o->candidates,
                                             .threads = o->threads};
 
-    int rc = o->net.recipe ? compute(o, net, &queries, err) : SW_OK;
+    int rc = o->net.recipe ? compute(o, net, shown, &queries, err) : SW_OK;
     if (rc == SW_OK)
         rc = sw_search_ask(s, &args, err);
     sw_search_array_fini(&queries);
@@ -164,6 +193,7 @@ static int run(void *options)
     const struct options *o = options;
     struct sw_search_net net = {0};
     struct sw_search_ask s = {0};
+    struct sw_search_sheet_queries shown = {0};
     struct sw_bytes out = {0};
     struct sw_err err;
 
@@ -171,9 +201,11 @@ static int run(void *options)
     if (code != SW_EXIT_DONE)
         return code;
 
-    int rc = ask(o, &net, &s, &err);
+    int rc = ask(o, &net, &shown, &s, &err);
     if (rc == SW_OK && o->ids)
         rc = write_ids(&s, o->ids, &err);
+    if (rc == SW_OK && o->sheet.file)
+        rc = sw_search_sheet_draw(&o->sheet, &s, &shown, &err);
     if (rc == SW_OK && o->common.json)
         print_json(&out, &s);
     else if (rc == SW_OK && !o->common.quiet)
@@ -181,6 +213,7 @@ static int run(void *options)
 
     code = rc == SW_OK ? sw_cli_print(&out) : sw_search_net_refuse(&net, rc, &err);
     sw_search_ask_fini(&s);
+    sw_search_sheet_queries_fini(&shown);
     sw_search_net_close(&net);
     sw_bytes_fini(&out);
     return code;
@@ -193,7 +226,8 @@ const struct sw_verb sw_search_query = {
     .help = "find nearest neighbors in an index",
     .typed = verb,
     .usage = "[OPTION]... --vectors=Q.npy INDEX\n"
-             "[OPTION]... --recipe=RUN|RECIPE INDEX [FILE]...",
+             "[OPTION]... --recipe=RUN|RECIPE INDEX [FILE]...\n"
+             "[OPTION]... --recipe=RUN|RECIPE --text=WORDS INDEX",
     .about =
         "Finds the nearest rows of an index for each query: nearest first, equal ones by row.\n"
         "Kinds exact and va give the exact answer, mih that of codes.\n" SW_SEARCH_NET_ABOUT

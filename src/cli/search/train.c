@@ -63,8 +63,8 @@ static int read_sides(struct training *t, const struct options *o, struct sw_err
         if (!o->side[i])
             continue;
         rc = o->net.recipe
-                 ? sw_search_net_vectors(&t->net, o->side[i], NULL, 0, SW_METRIC_EUCLIDEAN,
-                                         &t->side[i], err)
+                 ? sw_search_net_vectors(&t->net, o->side[i], NULL, SW_METRIC_EUCLIDEAN,
+                                         &t->side[i], NULL, err)
                  : sw_search_array_read(&t->side[i], o->side[i], SW_METRIC_EUCLIDEAN, false, err);
     }
 

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 
 extern const struct sw_verb sw_search_index, sw_search_query, sw_search_map, sw_search_recall,
-    sw_search_train, sw_search_words;
+    sw_search_train, sw_search_project, sw_search_words;
 
 /* The row of --neighbors in a sub-verb's option table, and that of --candidates with it. */
 enum { SW_SEARCH_USUAL_NEIGHBORS = 10 };
