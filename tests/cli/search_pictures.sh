@@ -304,6 +304,8 @@ for wrong in '--text sea' '--input ids.npy' '--recipe words --text sea --input i
 done
 expect 2 search query photos.index --recipe words --layer text_code --text 'unheard of'
 has err "the net knows none of these words"
+expect 2 search query photos.index --recipe words --layer text_code --text ''
+has err "'': the net knows none of these words"
 expect 2 search query photos.index --recipe words --layer image_code --text sea
 has err 'layer image_code reads the field image'
 expect 3 search query photos.index --recipe words --layer text_code --input tags=none.npy

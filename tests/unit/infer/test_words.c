@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "infer/words.h"
+#include "unit/faulty_os.h"
 #include <string.h>
 
 static struct sw_data_spec spec = {.tags = (char[]){"sea\nsky\nboat\n"}};
@@ -56,11 +57,31 @@ static void texts_without_known_words_are_refused(void **state)
     sw_word_ids_fini(&w);
 }
 
+static void exhausted_memory_is_said(void **state)
+{
+    static const char *const texts[] = {"boat sea", "sky wave"};
+    struct sw_err err;
+    int rc, at = 0;
+
+    do {
+        struct sw_word_ids w;
+
+        faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = ++at});
+        rc = sw_word_ids_read(&w, &spec, texts, 2, NULL, NULL, &err);
+        sw_word_ids_fini(&w);
+        faulty_end();
+        assert_true(rc == SW_OK || rc == SW_ERR_NOMEM);
+        assert_int_equal(faulty.live_allocations, 0);
+    } while (rc != SW_OK);
+    assert_true(at > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_have_the_numbers_of_the_net),
         cmocka_unit_test(texts_without_known_words_are_refused),
+        cmocka_unit_test(exhausted_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

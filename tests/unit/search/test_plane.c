@@ -2,6 +2,7 @@
 #include "base/stop.h"
 #include "search/plane.h"
 #include "search_support.h"
+#include "unit/faulty_os.h"
 
 enum { MOST_DIMS = 24 };
 
@@ -174,6 +175,21 @@ static void a_stop_ends_it(void **state)
     free((void *)(uintptr_t)v.at);
 }
 
+static void exhausted_memory_is_said(void **state)
+{
+    struct sw_vectors v = slanted(1, 20, 4);
+    float xy[40];
+    double share[2];
+    struct sw_err err;
+
+    faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 1});
+    const int rc = sw_plane_project(&v, 1, xy, share, &err);
+    faulty_end();
+    assert_int_equal(rc, SW_ERR_NOMEM);
+    assert_int_equal(faulty.live_allocations, 0);
+    free((void *)(uintptr_t)v.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +197,7 @@ int main(void)
         cmocka_unit_test(sets_share_a_plane),
         cmocka_unit_test(rows_of_low_rank_are_projected),
         cmocka_unit_test(a_stop_ends_it),
+        cmocka_unit_test(exhausted_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
