@@ -7,7 +7,8 @@ for recipe in alexnet:60965224 alexnet-owt:61100840 lenet:431080 mnist-mlp:39751
     alexnet-fc128:8274856 sparse-ae:101200 denoising-ae:51024 tiny-imagenet:94762 \
     resnet50:25557032 googlenet:13378280 autoencoder:2837314 autoencoder-tied:1420814 \
     autoencoder-2:2823286 dbn:1646784 dbn-dnn:1665010 \
-    char-rnn:995429 char-rnn-2:2570341 rnnlm:115545 rnnlm-class:116521 crbm:10244 msae:280072; do
+    char-rnn:995429 char-rnn-2:2570341 rnnlm:115545 rnnlm-class:116521 crbm:10244 msae:280072 \
+    msae-val:280072 msae-24:283224 msae-32:286376 msae-alone:280072 msae-gauss:280072 msae-beta:298760; do
     expect 0 check "$SW_SOURCE_DIR/recipes/${recipe%:*}.ini"
     has out "^parameters +${recipe#*:} "
     expect 0 check --json "$SW_SOURCE_DIR/recipes/${recipe%:*}.ini"
