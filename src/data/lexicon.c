@@ -148,6 +148,11 @@ int64_t sw_lexicon_times(const struct sw_lexicon *l, int32_t id)
     return l->word[id].times;
 }
 
+void sw_lexicon_set_times(struct sw_lexicon *l, int32_t id, int64_t times)
+{
+    l->word[id].times = times;
+}
+
 static int compare_bytes(const void *a, const void *b, void *lexicon)
 {
     const struct sw_lexicon *l = lexicon;

@@ -31,6 +31,7 @@ int32_t sw_lexicon_find(const struct sw_lexicon *l, const char *bytes, size_t n)
 /* The zero-terminated bytes of a word, valid until the next add. */
 const char *sw_lexicon_word(const struct sw_lexicon *l, int32_t id, size_t *n);
 int64_t sw_lexicon_times(const struct sw_lexicon *l, int32_t id);
+void sw_lexicon_set_times(struct sw_lexicon *l, int32_t id, int64_t times);
 
 enum sw_lexicon_order {
     SW_LEXICON_BY_BYTES, /* as unsigned bytes compare, a prefix first */

@@ -29,6 +29,7 @@ void sw_data_spec_fini(struct sw_data_spec *spec)
     sw_lexicon_fini(&spec->classes);
     sw_lexicon_fini(&spec->columns);
     sw_free(spec->tokens);
+    sw_free(spec->token_counts);
     sw_free(spec->tags);
     sw_free(spec->mean_image);
     sw_free(spec->whiten_mean);
@@ -124,13 +125,29 @@ static int write_raw(const struct sw_source *s, struct sw_st_writer *w, struct s
     return sw_st_writer_metadata(w, "data.raw_image", text, err);
 }
 
+static int write_counts(const struct sw_lexicon *words, struct sw_st_writer *w, struct sw_err *err)
+{
+    struct sw_bytes text = {0};
+
+    for (int32_t i = 0; i < words->count; i++)
+        sw_bytes_printf(&text, "%lld\n", (long long)sw_lexicon_times(words, i));
+
+    int rc = text.failed ? sw_err_nomem(err, "the counts of a checkpoint", text.length)
+                         : sw_st_writer_metadata(w, "data.token_counts", sw_bytes_text(&text), err);
+    sw_bytes_fini(&text);
+    return rc;
+}
+
 static int write_tokens(const struct sw_source *s, struct sw_st_writer *w, struct sw_err *err)
 {
     if (!s->vocabulary)
         return SW_OK;
 
     int rc = sw_st_writer_metadata(w, "data.unit", units[s->unit], err);
-    return rc ? rc : write_list(w, "data.tokens", &s->vocabulary->tokens, err);
+    if (rc)
+        return rc;
+    rc = write_list(w, "data.tokens", &s->vocabulary->tokens, err);
+    return rc ? rc : write_counts(&s->vocabulary->tokens, w, err);
 }
 
 static int emit_mean(void *user, struct sw_st_sink *sink, struct sw_err *err)
@@ -365,6 +382,9 @@ int sw_data_spec_read(struct sw_data_spec *spec, const struct sw_st_file *f, str
     if (rc)
         return rc;
     rc = read_text(f, "data.tokens", &spec->tokens, err);
+    if (rc)
+        return rc;
+    rc = read_text(f, "data.token_counts", &spec->token_counts, err);
     if (rc)
         return rc;
     rc = read_text(f, "data.tags", &spec->tags, err);

@@ -24,6 +24,7 @@ struct sw_data_spec {
     struct sw_lexicon classes; /* names in the order of their numbers; empty: only numbers */
     struct sw_lexicon columns; /* names of the columns that make up the image */
     char *tokens;              /* owned: vocabulary as a list, for sw_vocabulary_parse */
+    char *token_counts;        /* owned: their counts in the text, one per line; NULL: unknown */
     char *tags;                /* owned: that of the field `tags`, as a list */
     int unit;                  /* with tokens: enum sw_text_unit */
     float *mean_image;         /* owned; [channels, mean_height, mean_width] */

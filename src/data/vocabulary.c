@@ -4,6 +4,7 @@
 #include "base/os.h"
 #include "base/stop.h"
 #include "base/str.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- texts ---- */
@@ -65,12 +66,14 @@ void sw_vocabulary_fini(struct sw_vocabulary *v)
     *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
 }
 
-/* Adds `unknown` as the last token unless the vocabulary contains it. */
-static int add_unknown(struct sw_vocabulary *v, const char *unknown, struct sw_err *err)
+/* Adds `unknown`, which replaces `times` tokens of the texts, as the last token unless the
+ * vocabulary contains it. */
+static int add_unknown(struct sw_vocabulary *v, const char *unknown, int64_t times,
+                       struct sw_err *err)
 {
     if (!unknown || !*unknown)
         return SW_OK;
-    return sw_lexicon_add(&v->tokens, unknown, strlen(unknown), 0, &v->unknown, err);
+    return sw_lexicon_add(&v->tokens, unknown, strlen(unknown), times, &v->unknown, err);
 }
 
 /* Takes the first `keep` tokens of the order. With stand_in, the last place is reserved for it
@@ -98,12 +101,34 @@ static int take_ranked(struct sw_vocabulary *v, const struct sw_lexicon *met, co
     return rc;
 }
 
-int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, int64_t max_tokens,
-                       const char *unknown, struct sw_err *err)
+static int64_t total_times(const struct sw_lexicon *l)
+{
+    int64_t total = 0;
+    for (int32_t i = 0; i < l->count; i++)
+        total += sw_lexicon_times(l, i);
+    return total;
+}
+
+static int32_t count_frequent(const struct sw_lexicon *l, int64_t min_count)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->count; i++)
+        n += sw_lexicon_times(l, i) >= min_count;
+    return n;
+}
+
+int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, int64_t min_count,
+                       int64_t max_tokens, const char *unknown, struct sw_err *err)
 {
     *v = (struct sw_vocabulary){.unknown = -1, .line_end = -1};
 
-    const bool cuts = max_tokens > 0 && max_tokens < met->count;
+    const int32_t frequent = count_frequent(met, min_count);
+    if (frequent == 0 && met->count > 0)
+        return sw_err_set(err, SW_ERR_INVALID, "min_count = %lld: no token occurs so often",
+                          (long long)min_count);
+
+    const bool cuts = max_tokens > 0 && max_tokens < frequent + (frequent < met->count);
+    const int32_t keep = cuts && max_tokens < frequent ? (int32_t)max_tokens : frequent;
     const char *stand_in = cuts && unknown && *unknown ? unknown : NULL;
     int32_t *order = sw_calloc((size_t)met->count + 1, sizeof *order);
     if (!order)
@@ -111,11 +136,11 @@ int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, in
 
     sw_lexicon_rank(met, SW_LEXICON_BY_TIMES, order);
 
-    int rc = take_ranked(v, met, order, cuts ? (int32_t)max_tokens : met->count, stand_in, err);
+    int rc = take_ranked(v, met, order, keep, stand_in, err);
     if (rc)
         goto out;
 
-    rc = add_unknown(v, unknown, err);
+    rc = add_unknown(v, unknown, total_times(met) - total_times(&v->tokens), err);
 
 out:
     sw_free(order);
@@ -201,11 +226,31 @@ int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *l
     if (!rc && v->tokens.count == 0)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: has no tokens; expected one per line", what);
     if (!rc)
-        rc = add_unknown(v, unknown, err);
+        rc = add_unknown(v, unknown, 0, err);
     if (rc)
         sw_vocabulary_fini(v);
 
     return rc;
+}
+
+int sw_vocabulary_read_counts(struct sw_vocabulary *v, const char *what, const char *list,
+                              struct sw_err *err)
+{
+    const char *at = list;
+
+    for (int32_t i = 0; i < v->tokens.count; i++) {
+        char *end = NULL;
+        const long long times = strtoll(at, &end, 10);
+
+        if (end == at || *end != '\n' || times < 0)
+            return sw_err_set(err, SW_ERR_FORMAT, "%s: line %d is not the count of a token", what,
+                              i + 1);
+
+        sw_lexicon_set_times(&v->tokens, i, times);
+        at = end + 1;
+    }
+
+    return SW_OK;
 }
 
 int64_t sw_vocabulary_count(const struct sw_vocabulary *v)

@@ -28,22 +28,29 @@ int sw_text_next(struct sw_text *t, const char **token, size_t *n,
                  struct sw_err *err) SW_MUST_CHECK;
 
 struct sw_vocabulary {
-    struct sw_lexicon tokens; /* numbered from 0; private */
+    struct sw_lexicon tokens; /* numbered from 0, with their counts in the text; private */
     int32_t unknown;          /* replaces tokens that are not in the vocabulary, or -1 */
     int32_t line_end;         /* words only: the token for the end of each line, or -1 */
 };
 
 void sw_vocabulary_fini(struct sw_vocabulary *v); /* a zeroed one is accepted */
 
-/* Builds a vocabulary from the tokens counted in `met`. max_tokens > 0 limits its size, including
- * `unknown`. unknown always gets a token: its own if the texts contain it, else the last; if it is
- * NULL or empty, dropped tokens have no replacement. Errors: SW_ERR_NOMEM. */
-int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, int64_t max_tokens,
-                       const char *unknown, struct sw_err *err) SW_MUST_CHECK;
+/* Builds a vocabulary from the tokens counted in `met` at least min_count times, with their counts.
+ * max_tokens > 0 limits its size, including `unknown`. unknown always gets a token, and the count
+ * of the tokens that it replaces: its own if the texts contain it, else the last; if it is NULL or
+ * empty, dropped tokens have no replacement. Errors: SW_ERR_NOMEM, SW_ERR_INVALID (no token is so
+ * frequent). */
+int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, int64_t min_count,
+                       int64_t max_tokens, const char *unknown, struct sw_err *err) SW_MUST_CHECK;
 /* Parses a list with one token per line, in order; \n, \t, \r, \\ and \xHH are escapes. unknown as
  * above. Errors: SW_ERR_FORMAT naming the line, SW_ERR_NOMEM. */
 int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *list, size_t bytes,
                         const char *unknown, struct sw_err *err) SW_MUST_CHECK;
+
+/* Sets the counts of the tokens to those of a list with one number per line, as many as tokens.
+ * Errors: SW_ERR_FORMAT naming the line. */
+int sw_vocabulary_read_counts(struct sw_vocabulary *v, const char *what, const char *list,
+                              struct sw_err *err) SW_MUST_CHECK;
 
 /* Sets the token for the end of lines; NULL or empty: none, as after building. */
 void sw_vocabulary_mark_lines(struct sw_vocabulary *v, const char *line_end);

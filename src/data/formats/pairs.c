@@ -291,7 +291,7 @@ static int make_vocabulary(struct sw_records *r, const struct pairs_conf *conf,
     if (rc)
         goto out;
 
-    rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words,
+    rc = sw_vocabulary_make(v, conf->vocabulary_from.count ? &others.words : &s->tags.words, 1,
                             conf->max_tokens, NULL, err);
 
 out:

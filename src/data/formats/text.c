@@ -27,7 +27,7 @@ struct text_conf {
     struct sw_strings paths, vocabulary_from;
     const char *vocabulary, *unknown, *line_end;
     int unit; /* enum sw_text_unit */
-    int64_t length, stride, max_tokens;
+    int64_t length, stride, max_tokens, min_count;
 };
 
 struct text_state {
@@ -37,6 +37,8 @@ struct text_state {
     int64_t count, capacity;
     int64_t length, stride;
     int32_t of_byte[BYTES]; /* while texts are read: token id of each single byte, or -1 */
+    bool drops;             /* tokens that are not in the vocabulary are left out of the text */
+    bool counts;            /* tokens are counted as they are read */
 };
 
 /* Token counts of texts. Many tokens are single bytes; these are counted without a lookup. */
@@ -142,7 +144,7 @@ static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
         rc = add_bytes(&met, err);
 
     const bool cuts = conf->max_tokens > 0 && conf->max_tokens < met.words.count;
-    if (!rc && cuts && !conf->unknown)
+    if (!rc && cuts && !conf->unknown && !s->drops)
         rc =
             sw_err_set(err, SW_ERR_INVALID,
                        "max_tokens = %lld, but the texts have %d distinct tokens; set unknown to a "
@@ -150,7 +152,8 @@ static int make_vocabulary(struct text_state *s, const struct text_conf *conf,
                        (long long)conf->max_tokens, met.words.count);
 
     if (!rc)
-        rc = sw_vocabulary_make(&s->vocabulary, &met.words, conf->max_tokens, conf->unknown, err);
+        rc = sw_vocabulary_make(&s->vocabulary, &met.words, conf->min_count, conf->max_tokens,
+                                conf->unknown, err);
     sw_lexicon_fini(&met.words);
 
     return rc;
@@ -176,6 +179,22 @@ out:
     return rc;
 }
 
+/* Texts without counts, of checkpoints before they were saved, are counted as they are read. */
+static int read_trained(struct text_state *s, const struct text_conf *conf,
+                        const struct sw_data_spec *spec, struct sw_err *err)
+{
+    static const char what[] = "the vocabulary of the trained net";
+
+    int rc = sw_vocabulary_parse(&s->vocabulary, what, spec->tokens, strlen(spec->tokens),
+                                 conf->unknown, err);
+    if (rc)
+        return rc;
+
+    s->counts = !spec->token_counts;
+    return s->counts ? SW_OK
+                     : sw_vocabulary_read_counts(&s->vocabulary, what, spec->token_counts, err);
+}
+
 static int open_vocabulary(struct text_state *s, const struct sw_format_args *args,
                            uint64_t max_bytes, struct sw_err *err)
 {
@@ -184,19 +203,20 @@ static int open_vocabulary(struct text_state *s, const struct sw_format_args *ar
     struct sw_files others = {0};
 
     if (trained)
-        return sw_vocabulary_parse(&s->vocabulary, "the vocabulary of the trained net", trained,
-                                   strlen(trained), conf->unknown, err);
+        return read_trained(s, conf, args->spec, err);
     if (conf->vocabulary && conf->vocabulary_from.count)
         return sw_err_set(err, SW_ERR_INVALID,
                           "vocabulary and vocabulary_from are both set; remove one");
 
-    if (conf->vocabulary && conf->max_tokens)
-        return sw_err_set(
-            err, SW_ERR_INVALID,
-            "max_tokens = %lld applies only to a vocabulary built from texts; shorten "
-            "the file %s instead",
-            (long long)conf->max_tokens, conf->vocabulary);
+    if (conf->vocabulary && (conf->max_tokens || conf->min_count > 1))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s = %lld applies only to a vocabulary built from texts; shorten "
+                          "the file %s instead",
+                          conf->max_tokens ? "max_tokens" : "min_count",
+                          (long long)(conf->max_tokens ? conf->max_tokens : conf->min_count),
+                          conf->vocabulary);
 
+    s->counts = conf->vocabulary != NULL;
     if (conf->vocabulary)
         return read_vocabulary(s, conf, max_bytes, err);
     if (!conf->vocabulary_from.count)
@@ -221,6 +241,8 @@ static int take_token(void *state, const struct sw_text *t, const char *token, s
     struct text_state *s = state;
     const int32_t id =
         n == 1 ? s->of_byte[(unsigned char)*token] : sw_vocabulary_find(&s->vocabulary, token, n);
+    if (id < 0 && s->drops)
+        return SW_OK;
     if (id < 0)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: '%.*s' before byte %lld is not in the vocabulary; set unknown to a "
@@ -232,6 +254,9 @@ static int take_token(void *state, const struct sw_text *t, const char *token, s
     if (rc)
         return rc;
 
+    if (s->counts)
+        sw_lexicon_set_times(&s->vocabulary.tokens, id,
+                             sw_lexicon_times(&s->vocabulary.tokens, id) + 1);
     if (s->width == 1)
         ((uint8_t *)s->codes)[s->count++] = (uint8_t)id;
     else if (s->width == 2)
@@ -266,6 +291,9 @@ static int take_texts(struct sw_records *r, const struct text_conf *conf,
         s->of_byte[b] = sw_vocabulary_find(&s->vocabulary, &byte, 1);
     }
 
+    for (int32_t i = 0; i < r->classes && s->counts; i++)
+        sw_lexicon_set_times(&s->vocabulary.tokens, i, 0);
+
     int rc = visit_files(conf, texts, r->max_bytes, take_token, s, err);
     if (rc)
         return rc;
@@ -290,6 +318,7 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
 
     s->length = conf->length;
     s->stride = conf->stride ? conf->stride : conf->length;
+    s->drops = conf->min_count > 1 && !conf->unknown;
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
 
     int rc = open_vocabulary(s, args, r->max_bytes, err);
@@ -349,9 +378,14 @@ static const struct sw_opt text_opts[] = {
     SW_FORMAT_MAX_TOKENS(
         struct text_conf,
         "limit for a vocabulary built from texts, which keeps the most frequent; 0: all"),
+    OPT(INT, min_count,
+        "tokens that occur less often in the texts are not in a vocabulary built from them; "
+        "without "
+        "`unknown` they are left out of the text",
+        .def = "1", .min = 1, .max = 1e8),
     OPT(STRING, unknown,
         "token that replaces tokens outside the vocabulary, such as <unk>; unset: these are "
-        "errors"),
+        "errors, or left out with min_count"),
     OPT(STRING, line_end,
         "for words: token added at the end of each line, such as <eos>; unset: none"),
     {0},

@@ -119,29 +119,50 @@ static void vocabularies_are_ranked_by_frequency_and_truncated(void **state)
     add(&met, "to", 5);
     add(&met, "or", 2);
     add(&met, "not", 1);
-    ASSERT_OK(sw_vocabulary_make(&v, &met, 0, NULL, &err));
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 1, 0, NULL, &err));
     expect_vocabulary(&v, "to|be|or|not|");
     assert_int_equal(sw_vocabulary_find(&v, "x", 1), -1);
     sw_vocabulary_fini(&v);
-    ASSERT_OK(sw_vocabulary_make(&v, &met, 0, "<unk>", &err));
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 1, 0, "<unk>", &err));
     expect_vocabulary(&v, "to|be|or|not|<unk>|");
     assert_int_equal(sw_vocabulary_find(&v, "x", 1), 4);
     sw_vocabulary_fini(&v);
-    ASSERT_OK(sw_vocabulary_make(&v, &met, 3, "<unk>", &err));
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 1, 3, "<unk>", &err));
     expect_vocabulary(&v, "to|be|<unk>|");
     assert_int_equal(sw_vocabulary_find(&v, "or", 2), 2);
     sw_vocabulary_fini(&v);
-    ASSERT_OK(sw_vocabulary_make(&v, &met, 2, "to", &err));
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 1, 2, "to", &err));
     expect_vocabulary(&v, "to|be|");
     assert_int_equal(sw_vocabulary_find(&v, "not", 3), 0);
     sw_vocabulary_fini(&v);
-    ASSERT_OK(sw_vocabulary_make(&v, &met, 2, "not", &err));
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 1, 2, "not", &err));
     expect_vocabulary(&v, "to|not|");
     sw_vocabulary_fini(&v);
-    ASSERT_OK(sw_vocabulary_make(&v, &met, 3, NULL, &err));
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 1, 3, NULL, &err));
     expect_vocabulary(&v, "to|be|or|");
     assert_int_equal(sw_vocabulary_find(&v, "not", 3), -1);
     sw_vocabulary_fini(&v);
+
+    /* Rare tokens; the others' counts go to the token that replaces them. */
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 2, 0, NULL, &err));
+    expect_vocabulary(&v, "to|be|or|");
+    sw_vocabulary_fini(&v);
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 2, 0, "<unk>", &err));
+    expect_vocabulary(&v, "to|be|or|<unk>|");
+    assert_int_equal(sw_lexicon_times(&v.tokens, 0), 5);
+    assert_int_equal(sw_lexicon_times(&v.tokens, 3), 1);
+    sw_vocabulary_fini(&v);
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 2, 3, "<unk>", &err));
+    expect_vocabulary(&v, "to|be|<unk>|");
+    assert_int_equal(sw_lexicon_times(&v.tokens, 2), 3);
+    sw_vocabulary_fini(&v);
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 2, 4, "<unk>", &err));
+    expect_vocabulary(&v, "to|be|or|<unk>|");
+    sw_vocabulary_fini(&v);
+    ASSERT_OK(sw_vocabulary_make(&v, &met, 2, 0, "not", &err));
+    expect_vocabulary(&v, "to|be|or|not|");
+    sw_vocabulary_fini(&v);
+    assert_int_equal(sw_vocabulary_make(&v, &met, 6, 0, NULL, &err), SW_ERR_INVALID);
     sw_lexicon_fini(&met);
 }
 

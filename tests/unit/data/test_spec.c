@@ -56,6 +56,8 @@ static void sample_init(struct sample *s)
         s->whiten[i] = 1.0f / (float)(i + 1);
     add_words(&s->classes, classes, CLASSES);
     add_words(&s->vocabulary.tokens, tokens, TOKENS);
+    for (int i = 0; i < TOKENS; i++)
+        sw_lexicon_set_times(&s->vocabulary.tokens, i, 1000000000000 >> i);
 
     struct sw_source *to = &s->source;
     strcpy(to->name, "test");
@@ -159,6 +161,13 @@ static void what_is_written_is_read(void **state)
     assert_words(&spec.columns, columns, COLUMNS);
     ASSERT_OK(sw_vocabulary_parse(&v, "tokens", spec.tokens, strlen(spec.tokens), NULL, &err));
     assert_words(&v.tokens, tokens, TOKENS);
+    ASSERT_OK(sw_vocabulary_read_counts(&v, "counts", spec.token_counts, &err));
+    for (int i = 0; i < TOKENS; i++)
+        assert_int_equal(sw_lexicon_times(&v.tokens, i), 1000000000000 >> i);
+    assert_int_equal(sw_vocabulary_read_counts(&v, "counts", "5\n4\nx\n", &err), SW_ERR_FORMAT);
+    assert_non_null(strstr(err.text, "line 3"));
+    assert_int_equal(sw_vocabulary_read_counts(&v, "counts", "5\n4\n", &err), SW_ERR_FORMAT);
+    assert_int_equal(sw_vocabulary_read_counts(&v, "counts", "5\n-4\n1\n1\n", &err), SW_ERR_FORMAT);
     sw_vocabulary_fini(&v);
     assert_string_equal(spec.tags, spec.tokens);
     assert_int_equal(spec.unit, SW_TEXT_CHARACTERS);

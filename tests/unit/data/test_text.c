@@ -2,6 +2,8 @@
  * are damaged. */
 #include "data_support.h"
 
+#include "data/vocabulary.h"
+
 static struct support_conf conf;
 static int64_t max_bytes; /* 0: the default */
 
@@ -105,6 +107,44 @@ static void sections_share_a_vocabulary(void **state)
     assert_true(c.naming == a.naming || c.classes == 3);
     assert_int_equal(get(&c, 0, 0)[0], 2);
     sw_records_close(&c);
+}
+
+static void rare_words_are_left_out_or_replaced(void **state)
+{
+    /* Without c and d: a b a a b b a. */
+    static const int32_t left[] = {0, 1, 0, 0, 1, 1, 0}, replaced[] = {0, 1, 2, 0, 0, 2, 1, 1, 0};
+    struct sw_records r;
+    struct sw_err err = {0};
+    const char *path = text("rare", "a b c a a d b b a");
+    begin(WORDS, 3);
+    support_int(&conf, "stride", 1);
+    support_int(&conf, "min_count", 3);
+    support_strings(&conf, "paths", 0, path, NULL);
+    ASSERT_OK(open_it(&r, &err));
+    assert_int_equal(r.classes, 2);
+    assert_int_equal(r.count, 4);
+    for (int64_t i = 0; i < r.count; i++)
+        assert_memory_equal(get(&r, i, 0), left + i, 3 * sizeof *left);
+    sw_records_close(&r);
+
+    support_text(&conf, "unknown", "?");
+    ASSERT_OK(open_it(&r, &err));
+    assert_int_equal(r.classes, 3);
+    assert_int_equal(sw_lexicon_times(&r.vocabulary->tokens, 2), 2);
+    assert_int_equal(r.count, 6);
+    for (int64_t i = 0; i < r.count; i++)
+        assert_memory_equal(get(&r, i, 0), replaced + i, 3 * sizeof *replaced);
+    sw_records_close(&r);
+
+    /* The words of a list are counted in the text. */
+    begin(WORDS, 3);
+    support_strings(&conf, "paths", 0, path, NULL);
+    support_text(&conf, "vocabulary", text("list", "d\nb\na\nc\nz\n"));
+    ASSERT_OK(open_it(&r, &err));
+    static const int64_t times[] = {1, 3, 4, 1, 0};
+    for (int32_t i = 0; i < 5; i++)
+        assert_int_equal(sw_lexicon_times(&r.vocabulary->tokens, i), times[i]);
+    sw_records_close(&r);
 }
 
 static void text_streams_continue_from_batch_to_batch(void **state)
@@ -254,6 +294,7 @@ int main(void)
         cmocka_unit_test(windows_and_next_tokens),
         cmocka_unit_test(large_vocabularies_keep_all_ids),
         cmocka_unit_test(sections_share_a_vocabulary),
+        cmocka_unit_test(rare_words_are_left_out_or_replaced),
         cmocka_unit_test(text_streams_continue_from_batch_to_batch),
         cmocka_unit_test(errors_name_file_and_expected_value),
         cmocka_unit_test(the_real_corpus_has_its_vocabulary),
