@@ -524,6 +524,14 @@ bool sw_prefetch_is_late(struct sw_prefetch *p)
 }
 
 /* Empties a slot. The lock is held. */
+/* Should the threads be woken? With many slots only when several are empty: for a batch that is
+ * computed in microseconds, waking a thread takes longer. The lock is held. */
+static bool should_fill(const struct sw_prefetch *p)
+{
+    const int64_t empty = p->args.slots - (p->claimed - p->released);
+    return empty > p->args.slots / 8;
+}
+
 static void empty_slot(struct slot *slot)
 {
     slot->rows_done = 0;
@@ -538,7 +546,8 @@ void sw_prefetch_release(struct sw_prefetch *p, const struct sw_batch *b)
     if (b->ordinal == p->released && b->ordinal < p->handed) {
         empty_slot(&p->slot[b->ordinal % p->args.slots]);
         p->released++;
-        sw_cond_broadcast(&p->work);
+        if (should_fill(p))
+            sw_cond_broadcast(&p->work);
     }
 
     sw_mutex_unlock(&p->lock);
