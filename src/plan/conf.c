@@ -30,7 +30,8 @@ const struct sw_opt sw_cluster_opts[] = {
         .def = "auto", .choices = frameworks),
     OPT(INT, worker_groups,
         "groups of workers, each with a replica of the net; default: 1; with downpour and hogwild "
-        "one per NUMA node or simulated GPU, or 2 if there are enough cores",
+        "one per NUMA node or simulated GPU, or 2 if there are enough cores; with "
+        "threads_per_worker as many as there are cores for",
         .min = 1, .max = SW_MAX_CORES),
     OPT(INT, workers_per_group,
         "workers that share a batch; auto: run searches the fastest number; default: one per NUMA "
@@ -318,8 +319,9 @@ static void describe_warning(const struct sw_cluster_conf *c, const struct sw_cl
                                                                              : " --oversubscribe");
 }
 
-/* The default number of worker groups of a host: one per NUMA node or device, and on a single host
- * at least 2 if there are enough cores. */
+/* The default number of worker groups of a host: as many as there are cores for if a worker's
+ * threads are given; else one per NUMA node or device, and on a single host at least 2 if there are
+ * enough cores. */
 static int default_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);
@@ -329,6 +331,9 @@ static int default_groups(const struct sw_cluster_conf *c, const struct sw_machi
         units /= (int)c->workers_per_group;
         most /= (int)c->workers_per_group;
     }
+
+    if (c->threads_per_worker > 0 && !c->devices)
+        return most > c->threads_per_worker ? most / (int)c->threads_per_worker : 1;
 
     return units > 1 ? units : most > 1 && hosts_of(c) == 1 ? 2 : 1;
 }

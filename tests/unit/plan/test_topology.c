@@ -18,6 +18,7 @@ static const char two_nodes[] = "numa:2 core:8 pu:1";
 struct wish {
     int framework, consistency;
     int worker_groups, workers_per_group, server_groups, servers_per_group;
+    int threads_per_worker;
     int64_t warmup_steps, staleness;
     int64_t batch, eval_batch; /* 0: 64 and 32 */
     int virtual_workers, device_workers;
@@ -31,6 +32,7 @@ static struct sw_topology *make(const struct wish *w)
                                          .consistency = w->consistency,
                                          .worker_groups = w->worker_groups,
                                          .workers_per_group = w->workers_per_group,
+                                         .threads_per_worker = w->threads_per_worker,
                                          .server_groups = w->server_groups,
                                          .servers_per_group = w->servers_per_group,
                                          .staleness = w->staleness ? w->staleness : -1,
@@ -90,6 +92,20 @@ static void default_is_one_worker_per_node(void **state)
     assert_true(t->binds_servers);
     check_ranks(t, (const struct sw_rank[]){{.rank = 0}, {.rank = 1, .table_rank = 1}});
     sw_topology_free(t);
+}
+
+/* Without the key one group per node; with it there are as many as there are cores for. */
+static void threads_per_worker_fill_the_cores_with_groups(void **state)
+{
+    static const int threads[] = {0, 1, 3, 16, 20}, groups[] = {2, 16, 5, 1, 1};
+
+    for (int i = 0; i < 5; i++) {
+        struct sw_topology *t = make(
+            &(struct wish){.framework = SW_FRAMEWORK_HOGWILD, .threads_per_worker = threads[i]});
+        assert_int_equal(t->worker_groups, groups[i]);
+        assert_int_equal(t->group_size, groups[i] == 1 ? 2 : 1);
+        sw_topology_free(t);
+    }
 }
 
 /* Two groups of two that make every update together share each batch as one group of four. */
@@ -332,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_is_one_worker_per_node),
+        cmocka_unit_test(threads_per_worker_fill_the_cores_with_groups),
         cmocka_unit_test(synchronous_groups_are_one),
         cmocka_unit_test(groups_that_split_layers_share_the_batch),
         cmocka_unit_test(asynchronous_groups_have_parameter_replicas),
