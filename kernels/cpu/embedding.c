@@ -108,15 +108,25 @@ const struct sw_op sw_op_embedding = {"embedding", sizeof(struct sw_embedding_ar
 
 /* ---- Gradient ---- */
 
-static void spread_list(const struct sw_token_lists *l, int64_t width, struct sw_range columns,
-                        const int32_t *token, const float *dy, float *dweight)
+static void list_tokens(const struct sw_token_lists *l, int64_t rows, const int32_t *token,
+                        struct sw_row_list *listed)
 {
+    sw_row_list_begin(listed);
+    for (int64_t i = 0; i < rows * l->per_row * l->length && listed; i++)
+        if (token[i] != l->skip)
+            sw_row_list_add(listed, token[i]);
+}
+
+static void spread_list(const struct sw_embedding_gradient_args *a, struct sw_range columns,
+                        const int32_t *token, const float *dy)
+{
+    const struct sw_token_lists *l = &a->lists;
     int64_t n = count_tokens(l, token);
 
     for (int64_t i = 0; i < l->length; i++)
         if (token[i] != l->skip)
-            add_scaled(dweight + token[i] * width + columns.from, dy + columns.from,
-                       1.0f / (float)n, columns.to - columns.from);
+            add_scaled(a->dweight + sw_row_list_find(a->listed, token[i]) * a->width + columns.from,
+                       dy + columns.from, 1.0f / (float)n, columns.to - columns.from);
 }
 
 static void gradient_arrays(const void *args, struct sw_op_arrays *out)
@@ -141,14 +151,15 @@ static int gradient(const struct sw_host_launch *l, const void *args)
         return rc;
 
     int team = sw_team_size(l->threads, valid * length * width);
-    sw_kernel_zero_rows(l->threads, 0, lists->vocabulary, width, a->dweight);
+    list_tokens(lists, rows, a->token, a->listed);
+    sw_kernel_zero_rows(l->threads, 0, sw_row_list_count(a->listed, lists->vocabulary), width,
+                        a->dweight);
 
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range columns = sw_team_range(width, COLUMNS);
         for (int64_t r = 0; r < valid && columns.from < columns.to; r++)
-            spread_list(lists, width, columns, a->token + r * length, a->dy + r * width,
-                        a->dweight);
+            spread_list(a, columns, a->token + r * length, a->dy + r * width);
     }
 
     return SW_OK;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/op.h"
+#include "kernels/row_list.h"
 
 enum { SW_TOKEN_NO_SKIP = INT32_MIN };
 
@@ -44,6 +45,8 @@ struct sw_embedding_gradient_args {
     const float *dy;
     const struct sw_step *step;
     float *dweight;
+    struct sw_row_list *listed; /* host memory: unless NULL, dweight gets the rows of the tokens
+                                   that occur, and the list of these (kernels/row_list.h) */
 };
 extern const struct sw_op sw_op_embedding_gradient;
 

@@ -98,6 +98,8 @@ struct sw_exchange_binding {
     int partials; /* partial sums of the worker: its nodes of the reduction tree */
     float *partial[SW_TREE_LEAVES]; /* [0] NULL: the parameter is frozen, or its gradient is made of
                                        factors */
+    struct sw_row_list *listed;     /* unless NULL, a layer that can may write only the rows of
+                                       partial[0] that are not zero, and this list of them */
     float *x, *dy;                  /* factors of the worker's rows; NULL: none */
 };
 /* Fills *out, which is valid until the rows change. */

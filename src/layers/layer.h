@@ -41,6 +41,7 @@
 #include "base/os.h"
 #include "device/device.h"
 #include "device/plan.h"
+#include "kernels/row_list.h"
 #include "recipe/option.h"
 
 enum {
@@ -73,8 +74,13 @@ struct sw_layer_param {
                                        dimension part_dim, when several workers hold shards of the
                                        parameter; part_whole 0: not sharded */
     int part_dim;
+    bool lists_rows;    /* the gradient of a step is zero in most rows (of dimension 0, plain), and
+                           backward can write and list only the others */
     const float *value; /* set by the net; stable during a step */
     float *grad;        /* set by the net; NULL in an evaluation net */
+    /* Set by the net, host memory: unless NULL, backward writes only these rows of the gradient, at
+     * the beginning of grad, and their list (kernels/row_list.h). */
+    struct sw_row_list *listed;
 };
 
 /* A buffer as its layer sees it: state without a gradient, such as running statistics. A job has

@@ -128,6 +128,23 @@ void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gra
         lp->grad = sw_net_at(net, net->memory.node[param->layer].param_aside[param->index]);
 }
 
+bool sw_net_lists_rows(const struct sw_net *net, int p)
+{
+    const struct sw_net_param *param = &net->shapes.params[p];
+    const struct sw_net_shape *shape = &net->shapes.node[param->layer];
+    bool alone = param->root < 0 && !shape->adds_param[param->index];
+
+    for (int q = 0; q < net->shapes.param_count; q++)
+        alone = alone && net->shapes.params[q].root != p;
+    return alone && !param->frozen && shape->layer.param[param->index].lists_rows;
+}
+
+void sw_net_bind_row_list(struct sw_net *net, int p, struct sw_row_list *listed)
+{
+    const struct sw_net_param *param = &net->shapes.params[p];
+    net->shapes.node[param->layer].layer.param[param->index].listed = listed;
+}
+
 void sw_net_bind_factors(struct sw_net *net, int i, float *x, float *dy)
 {
     net->shapes.node[i].layer.factors.x = x;

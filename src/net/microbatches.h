@@ -58,6 +58,10 @@ void sw_microbatches_bind(struct sw_microbatches *p, void *arena);
  * sums; partials is NULL without a gradient. */
 void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const float *value,
                                 float *const *partials);
+/* After sw_microbatches_bind_param with gradients: as sw_net_bind_row_list, for the only partial
+ * sum. Several microbatches write all rows and no list. */
+void sw_microbatches_bind_row_list(struct sw_microbatches *p, int param,
+                                   struct sw_row_list *listed);
 
 /* Binds a data field for the next pass: the rows of each microbatch in order, each at a multiple of
  * SW_MICROBATCHES_ALIGN bytes. */

@@ -211,3 +211,9 @@ void sw_microbatches_bind_param(struct sw_microbatches *p, int param, const floa
         sw_net_bind_param(microbatch->net, param, value, gradient);
     }
 }
+
+void sw_microbatches_bind_row_list(struct sw_microbatches *p, int param, struct sw_row_list *listed)
+{
+    if (p->count == 1)
+        sw_net_bind_row_list(p->microbatch[0].net, param, listed);
+}

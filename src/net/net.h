@@ -213,6 +213,11 @@ void sw_net_bind(struct sw_net *net, void *arena, void *scratch);
 /* The value (and in training the gradient array, NULL when frozen) of a parameter, after
  * sw_net_bind. */
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient);
+/* After it, for a parameter whose gradient no other layer adds to: its layer writes only the rows
+ * of that gradient that are not zero, and their list. NULL: it writes all rows. */
+void sw_net_bind_row_list(struct sw_net *net, int p, struct sw_row_list *listed);
+/* Can the parameter's layer do so, and is the gradient that layer's alone? */
+bool sw_net_lists_rows(const struct sw_net *net, int p);
 /* Sets the device memory to which backward of a layer whose exchange mode is not PS writes its
  * factors (sizes in layer->factors); its parameters are bound without gradients. */
 void sw_net_bind_factors(struct sw_net *net, int i, float *x, float *dy);

@@ -106,6 +106,21 @@ static bool update_shared(const struct sw_update_block *b, sw_update_loop *loop,
     return bad;
 }
 
+/* Updates at most PIECE elements whose gradient is summed. */
+static bool update_piece(const struct sw_update_args *a, struct sw_update_block *b,
+                         sw_update_loop *loop, const void *constants)
+{
+    float clipped[PIECE];
+    bool bad = false;
+
+    if (a->clip_value > 0) {
+        bad = sw_gather_clip(clipped, b->gradient, a->clip_value, b->count);
+        b->gradient = clipped;
+    }
+
+    return (a->shared ? update_shared(b, loop, constants) : loop(constants, b)) || bad;
+}
+
 /* Updates a range whose gradient must be summed or clipped first, or which is shared, piece by
  * piece. */
 static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t to,
@@ -120,13 +135,7 @@ static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t 
         struct sw_update_block b = block_of(a, from, next);
         if (a->sum.count > 1)
             b.gradient = sw_kernel_fold_piece(&a->sum, from, b.count, piece, room);
-
-        if (a->clip_value > 0) {
-            bad = sw_gather_clip(piece, b.gradient, a->clip_value, b.count) || bad;
-            b.gradient = piece;
-        }
-
-        bad = (a->shared ? update_shared(&b, loop, constants) : loop(constants, &b)) || bad;
+        bad = update_piece(a, &b, loop, constants) || bad;
     }
 
     return bad;
@@ -141,6 +150,52 @@ static bool update(const struct sw_update_args *a, int64_t from, int64_t to, sw_
     return loop(constants, &b);
 }
 
+/* Updates the part that is in the range of the row at a place of the list. */
+static bool update_row(const struct sw_update_args *a, int64_t place, sw_update_loop *loop,
+                       const void *constants)
+{
+    const int64_t row = a->listed->row[place] * a->row_elements - a->first;
+    const int64_t end = row + a->row_elements < a->count ? row + a->row_elements : a->count;
+    bool bad = false;
+
+    for (int64_t from = row < 0 ? 0 : row, next; from < end; from = next) {
+        next = from + PIECE < end ? from + PIECE : end;
+
+        struct sw_update_block b = block_of(a, from, next);
+        b.gradient = a->gradient + place * a->row_elements + (from - row);
+        bad = update_piece(a, &b, loop, constants) || bad;
+    }
+
+    return bad;
+}
+
+static bool update_listed(const struct sw_update_args *a, sw_update_loop *loop,
+                          const void *constants)
+{
+    const int64_t n = a->listed->count;
+    bool bad = false;
+
+#pragma omp parallel for schedule(static) reduction(|| : bad) if (n * a->row_elements > BLOCK)
+    for (int64_t i = 0; i < n; i++)
+        bad = update_row(a, i, loop, constants) || bad;
+
+    return bad;
+}
+
+static bool update_all(const struct sw_update_args *a, sw_update_loop *loop, const void *constants)
+{
+    int64_t blocks = (a->count + BLOCK - 1) / BLOCK;
+    bool bad = false;
+
+#pragma omp parallel for schedule(static) reduction(|| : bad) if (blocks > 1)
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t from = b * BLOCK, to = from + BLOCK < a->count ? from + BLOCK : a->count;
+        bad = update(a, from, to, loop, constants) || bad;
+    }
+
+    return bad;
+}
+
 void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_formula *formula,
                       const void *constants)
 {
@@ -151,16 +206,8 @@ void sw_update_blocks(const struct sw_update_args *a, const struct sw_update_for
         return;
     }
 
-    int64_t blocks = (a->count + BLOCK - 1) / BLOCK;
-    bool bad = false;
-
-#pragma omp parallel for schedule(static) reduction(|| : bad) if (blocks > 1)
-    for (int64_t b = 0; b < blocks; b++) {
-        int64_t from = b * BLOCK, to = from + BLOCK < a->count ? from + BLOCK : a->count;
-        bad = update(a, from, to, formula->loop, constants) || bad;
-    }
-
-    if (bad)
+    if (a->listed ? update_listed(a, formula->loop, constants)
+                  : update_all(a, formula->loop, constants))
         *a->non_finite = true;
 }
 

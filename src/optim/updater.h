@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "kernels/cpu/fold.h"
 #include "kernels/ops/update.h"
+#include "kernels/row_list.h"
 #include "recipe/option.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,11 @@ struct sw_update_args {
     bool shared;      /* other threads read and write value and slots at the same time (Hogwild) */
     bool *non_finite; /* set to true (never to false) if a gradient or a new value is not finite;
                          the range is still updated */
+    /* Unless NULL: `gradient` has only these rows of the gradient of the whole parameter, from its
+     * beginning on, and the updater keeps_at_zero; there is no sum. The range begins at storage
+     * element `first` of the parameter. */
+    const struct sw_row_list *listed;
+    int64_t first, row_elements;
     struct sw_update_order *order; /* unless NULL: nothing is updated, but the formula and constants
                                       of the update are stored here */
 };
@@ -44,7 +50,10 @@ struct sw_updater {
     int (*slots)(const void *conf); /* returns the state arrays per parameter with this conf; NULL:
                                        as many as slot_names */
     const char *const
-        *slot_names;  /* NULL-terminated; checkpoint tensors `updater.<param>.<slot>` */
+        *slot_names; /* NULL-terminated; checkpoint tensors `updater.<param>.<slot>` */
+    /* Does this conf, without weight decay, leave an element and its state as they are if its
+     * gradient is zero? Updates may then skip it. NULL: never. */
+    bool (*keeps_at_zero)(const void *conf);
     bool needs_norms; /* needs the norms of the whole parameter before any range of it is updated */
     /* Computes the constants of the update and runs sw_update_blocks. */
     void (*apply)(const void *conf, const struct sw_update_args *a);

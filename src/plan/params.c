@@ -46,7 +46,8 @@ int sw_params_add(const struct sw_recipe *recipe, struct sw_table *table, const 
                                  .part_whole = lp->part_whole,
                                  .part_dim = lp->part_dim,
                                  .factors = factors,
-                                 .frozen = np->frozen};
+                                 .frozen = np->frozen,
+                                 .lists_rows = sw_net_lists_rows(net, p)};
 
     spec.lr_mult = spec.decay_mult = 1;
 

@@ -118,8 +118,8 @@ static struct sw_exchange_args args_of(struct sw_worker *w)
                                      .factors = w->shared.exchange_plan->comm.factors,
                                      .max_rows = max_rows(w),
                                      .votes = needs_votes(w),
-                                     .whole_steps = w->shared.returns &&
-                                                    sw_reduces(w->shared.exchange_plan),
+                                     .whole_steps =
+                                         w->shared.returns && sw_reduces(w->shared.exchange_plan),
                                      .hooks = {.user = w,
                                                .serve = serve,
                                                .charge = charge,
@@ -164,6 +164,8 @@ static void bind_params(struct sw_worker *w, int split)
         bool contributes = split == SW_SPLIT_TRAIN && b.partial[0];
         sw_microbatches_bind_param(w->microbatches[split], p, b.value,
                                    contributes ? b.partial : NULL);
+        if (contributes)
+            sw_microbatches_bind_row_list(w->microbatches[split], p, b.listed);
     }
 }
 

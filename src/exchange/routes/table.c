@@ -18,6 +18,7 @@ static void bind(const struct sw_port *p, struct sw_exchange_binding *out)
     out->value = sw_table_value(a->table, a->worker, p->param);
     for (int k = 0; k < out->partials; k++)
         out->partial[k] = sw_table_partial(a->table, a->worker, p->param, k).gradient;
+    out->listed = sw_table_row_list(a->table, a->worker, p->param);
     if (!f)
         return;
 

@@ -137,6 +137,13 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
     for (int i = 0; i < t->slots; i++)
         a.slot[i] = p->slot[i] + s->from;
 
+    if (p->listed && p->listed[group].count != SW_ROW_LIST_ALL) {
+        a.listed = &p->listed[group];
+        a.gradient = p->view[group].gradient;
+        a.first = s->from;
+        a.row_elements = sw_desc_storage(&p->layout) / p->layout.dim[0];
+    }
+
     return a;
 }
 

@@ -146,7 +146,7 @@ int sw_table_allocate(struct sw_table *t, struct sw_err *err)
     point_into(t);
     place(t);
 
-    return SW_OK;
+    return sw_table_make_row_lists(t, err);
 }
 
 void sw_table_pin(struct sw_table *t, struct sw_device *dev, bool pinned)

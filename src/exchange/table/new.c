@@ -135,6 +135,7 @@ void sw_table_free(struct sw_table *t)
         return;
 
     for (int i = 0; i < t->param_count; i++) {
+        sw_table_free_row_lists(t, &t->params[i]);
         sw_free(t->params[i].name);
         sw_free(t->params[i].gradient);
         sw_free(t->params[i].view);
@@ -193,6 +194,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .init = spec->init,
                            .factors = spec->factors - 1,
                            .frozen = spec->frozen,
+                           .lists_rows = spec->lists_rows,
                            .lr_mult = (float)spec->lr_mult,
                            .decay_mult = (float)spec->decay_mult};
     if (!p->frozen)

@@ -70,8 +70,11 @@ struct sw_param {
     int part_dim;
     struct sw_init_conf init;
     int contributors; /* workers of an update group that contribute gradients; 0: it is frozen */
-    int factors; /* index of the factors that make its gradients; -1: workers write gradients */
-    bool frozen; /* no gradient, updater state or slice; every version is available at once */
+    int factors;     /* index of the factors that make its gradients; -1: workers write gradients */
+    bool frozen;     /* no gradient, updater state or slice; every version is available at once */
+    bool lists_rows; /* the layer can write only the rows of its gradient that are not zero */
+    struct sw_row_list *listed; /* owned [update groups]: these rows, each list written with the
+                                   gradient by its worker; NULL: gradients have all rows */
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
     float *slot[SW_UPDATER_SLOTS]; /* updater state, written by the same servers */
@@ -256,6 +259,7 @@ struct sw_param_spec {
     struct sw_init_conf init;
     int factors; /* *number of sw_table_add_factors; 0: none */
     bool frozen;
+    bool lists_rows;
     double lr_mult, decay_mult; /* products of all multipliers */
 };
 
@@ -328,6 +332,9 @@ struct sw_table_partial {
 };
 struct sw_table_partial sw_table_partial(const struct sw_table *t, int worker, int param,
                                          int partial);
+/* The list for the rows of the worker's gradient, if it may write only those that are not zero;
+ * else NULL. */
+struct sw_row_list *sw_table_row_list(const struct sw_table *t, int worker, int param);
 int sw_table_factor_count(const struct sw_table *t);
 const struct sw_table_factors *sw_table_factors_at(const struct sw_table *t, int i);
 /* The factors that make a parameter's gradients; NULL: none. */

@@ -186,6 +186,10 @@ void sw_table_update_partials(const struct sw_table *t, int param, uint64_t vers
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
                           const struct sw_table_control *d, struct sw_err *err) SW_MUST_CHECK;
 
+/* row_lists.c: allocates the lists of parameters whose updates may visit the listed rows only. */
+int sw_table_make_row_lists(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
+void sw_table_free_row_lists(const struct sw_table *t, struct sw_param *p);
+
 /* sync_flight.c, by the table's servers: exchanges deltas if one is due now that all update groups
  * have done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;

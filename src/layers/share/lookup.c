@@ -14,7 +14,7 @@ void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lo
 
     const int64_t weight[] = {c->vocabulary, st->outputs};
     struct sw_desc layout = sw_desc_plain(SW_F32, 2, weight);
-    sw_layer_add_param(l, "weight", &layout, c->outputs, c->outputs);
+    sw_layer_add_param(l, "weight", &layout, c->outputs, c->outputs)->lists_rows = true;
 
     if (s->parts > 1) {
         sw_layer_mark_parts(l, first, c->outputs);
@@ -56,6 +56,7 @@ int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_er
                                                                 .token = l->src[0]->data,
                                                                 .dy = l->dst.grad,
                                                                 .step = r->step,
-                                                                .dweight = l->param[0].grad},
+                                                                .dweight = l->param[0].grad,
+                                                                .listed = l->param[0].listed},
                      err);
 }

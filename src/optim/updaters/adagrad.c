@@ -16,6 +16,11 @@ static const struct sw_opt opts[] = {
 
 static const char *const slot_names[] = {"sum_of_squares", NULL};
 
+static bool keeps_at_zero(const void *conf)
+{
+    return true;
+}
+
 SW_UPDATE_FORMULA(formula, "adagrad", 1, struct sw_adagrad, sw_adagrad_step)
 
 static void apply(const void *conf, const struct sw_update_args *a)
@@ -29,5 +34,6 @@ const struct sw_updater sw_updater_adagrad = {
     .base = SW_TYPE("adagrad", "rates divided by the root of the sum of squared gradients",
                     struct conf, opts),
     .slot_names = slot_names,
+    .keeps_at_zero = keeps_at_zero,
     .apply = apply,
 };

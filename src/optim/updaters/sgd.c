@@ -20,6 +20,11 @@ static int slots(const void *conf)
     return ((const struct conf *)conf)->momentum > 0;
 }
 
+static bool keeps_at_zero(const void *conf)
+{
+    return slots(conf) == 0;
+}
+
 SW_UPDATE_FORMULA(without, "sgd_plain", 0, struct sw_sgd, sw_sgd_plain)
 SW_UPDATE_FORMULA(with, "sgd_momentum", 1, struct sw_sgd, sw_sgd_momentum)
 
@@ -35,5 +40,6 @@ const struct sw_updater sw_updater_sgd = {
                     struct conf, opts),
     .slots = slots,
     .slot_names = slot_names,
+    .keeps_at_zero = keeps_at_zero,
     .apply = apply,
 };
