@@ -26,6 +26,14 @@
 #define SW_KERNEL_INLINE static inline
 #endif
 
+/* Loads n floats into the cache ahead of their use: rows of a table that are visited in no order
+ * would else be waited for. */
+SW_KERNEL_INLINE void sw_load_ahead(const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16)
+        __builtin_prefetch(x + i);
+}
+
 /* Elements per thread below which another thread costs more than it saves. */
 enum { SW_TEAM_GRAIN = 16384 };
 

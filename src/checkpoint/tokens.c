@@ -60,17 +60,24 @@ int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f,
 
 /* ---- Tables ---- */
 
+static bool gives_tokens(const struct sw_section *s)
+{
+    if (!s || !s->type[0] || !sw_str_eq(s->type[0]->name, "input"))
+        return false;
+
+    const struct sw_layer input = {.conf = s->conf[0]};
+    return sw_str_eq(sw_layer_input_field(&input), "tokens");
+}
+
 /* Does the layer read the tokens of the data? */
 static bool reads_tokens(const struct sw_recipe *recipe, const struct sw_section *s)
 {
     const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
-    const struct sw_section *from =
-        src->count > 0 ? sw_recipe_find(recipe, "layer", src->items[0]) : NULL;
-    if (!s->type[0] || !from || !from->type[0] || !sw_str_eq(from->type[0]->name, "input"))
-        return false;
+    bool reads = false;
 
-    const struct sw_layer input = {.conf = from->conf[0]};
-    return sw_str_eq(sw_layer_input_field(&input), "tokens");
+    for (int i = 0; s->type[0] && i < src->count; i++)
+        reads = reads || gives_tokens(sw_recipe_find(recipe, "layer", src->items[i]));
+    return reads;
 }
 
 static void check_table(struct sw_recipe *recipe, const struct sw_section *s,

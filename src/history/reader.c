@@ -334,8 +334,8 @@ int sw_history_best(struct sw_history_reader *r, int64_t run_id, const char *met
 
 bool sw_metric_falls(const char *name)
 {
-    static const char *const falling[] = {"loss", "error",  "perplexity", "mae",
-                                          "mse",  "energy", "entropy",    "sparsity"};
+    static const char *const falling[] = {"loss",   "error",   "perplexity", "mae",      "mse",
+                                          "energy", "entropy", "sparsity",   "sampling", "softmax"};
     const char *end = name + strcspn(name, "."); /* a layer's name follows */
 
     for (size_t i = 0; i < sizeof falling / sizeof *falling; i++) {

@@ -54,6 +54,7 @@ enum {
 /* An activation: the output of a layer, and in training the gradient of the loss with respect to
  * it, both in the layout `desc`. The memory belongs to the net's arena (for input layers to the
  * batch). */
+struct sw_lexicon;
 struct sw_scaling;
 struct sw_layer_tensor {
     struct sw_desc desc;
@@ -62,6 +63,9 @@ struct sw_layer_tensor {
     /* How the data source standardized the values of an input; NULL: not at all. Its numbers are
      * known when rows are computed, not yet in setup. Borrowed from the source. */
     const struct sw_scaling *scaling;
+    const struct sw_lexicon *tokens; /* of an input that reads a text: the tokens of the training
+                                        text and their counts; NULL: none. Borrowed from the source
+                                        */
 };
 
 /* A parameter as its layer sees it. */
@@ -237,8 +241,8 @@ struct sw_layer_setup {
     /* Returns the layout that a parameter already has in this job (for the evaluation net), or
      * NULL. */
     const struct sw_desc *(*layout)(void *user, const struct sw_layer *l, const char *param);
-    /* Sets shape [N, ...], dtype and scaling of `out` to those of a data field; false if the data
-     * source has no such field. */
+    /* Sets shape [N, ...], dtype, scaling and tokens of `out` to those of a data field; false if
+     * the data source has no such field. */
     bool (*field)(void *user, const char *field, struct sw_layer_tensor *out);
     void *user;
 };

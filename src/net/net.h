@@ -25,6 +25,7 @@ struct sw_net_field {
     const char *name;
     struct sw_desc desc;              /* with the rows of this net */
     const struct sw_scaling *scaling; /* of a standardized field, borrowed for the net's life */
+    const struct sw_lexicon *tokens;  /* of a text: its tokens with their counts; borrowed so */
 };
 
 struct sw_net;

@@ -4,6 +4,7 @@
 #include "worker/worker_setup.h"
 #include "base/os.h"
 #include "base/stop.h"
+#include "data/vocabulary.h"
 #include "machine/bind.h"
 #include "plan/choices.h"
 #include "worker/input.h"
@@ -28,10 +29,25 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
             dim[i + 1] = field->dim[i];
         out[f] = (struct sw_net_field){.name = field->name,
                                        .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim),
-                                       .scaling = has_units ? &source->scaling[f] : NULL};
+                                       .scaling = has_units ? &source->scaling[f] : NULL,
+                                       .tokens =
+                                           source->vocabulary ? &source->vocabulary->tokens : NULL};
     }
 
     return source->field_count;
+}
+
+/* The fields of a split. What depends on the counts of tokens is that of the training text in both
+ * nets. */
+static int fields_of(const struct sw_worker *w, int split, struct sw_net_field *out)
+{
+    const struct sw_source *train = w->shared.data->source[SW_SPLIT_TRAIN];
+    const int count =
+        sw_worker_fields(w->shared.data->source[split], sw_worker_rows(w, split), out);
+
+    for (int f = 0; f < count && train && train->vocabulary; f++)
+        out[f].tokens = out[f].tokens ? &train->vocabulary->tokens : NULL;
+    return count;
 }
 
 /* Heartbeat: called between two phases of a layer. */
@@ -78,8 +94,7 @@ static int make_microbatches(struct sw_worker *w, int split, const struct sw_net
                               .partition = (enum sw_partition)conf->partition,
                               .freeze = &conf->freeze,
                               .fields = fields,
-                              .field_count = sw_worker_fields(w->shared.data->source[split],
-                                                              sw_worker_rows(w, split), fields),
+                              .field_count = fields_of(w, split, fields),
                               .source = w->shared.data->section[split]->name,
                               .streams = streams_of(conf),
                               .threads = sw_worker_placement(w)->threads,

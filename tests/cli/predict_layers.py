@@ -261,6 +261,17 @@ def embedding_mean(s, w):
     return by_row(row, [width])(s, w)
 
 
+def skip_gram(s, w):
+    """A text of one word: every neighbor predicts it. All drawn words are surely none (or the tree
+    has one node, whose branch 1 leads to word 0)."""
+    n, steps, width = s[0][0]
+    o = w["output"][1][:width]
+    def row(v, _):
+        scores = [sum(o[k] * v[t * width + k] for k in range(width)) for t in range(steps)]
+        return [sum((1 + (0 < t < steps - 1)) * math.log1p(math.exp(-x)) for t, x in enumerate(scores))]
+    return by_row(row, [])(s, w)
+
+
 def recurrent(kind, last=False, relu=False):
     """Gates as PyTorch has them, biases added up; gru's candidate has a second bias."""
     def form(s, w):
@@ -376,6 +387,8 @@ CASES = [
      {"hid.weight": real(4, 7), "hid.bias": real(4), "vis.bias": real(7)}, two_gibbs_steps),
     ("gru", "hidden = 4", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru")),
     ("gru", "hidden = 4\noutput = last", [real(ROWS, 6, 3)], cell(3, 4), recurrent("gru", True)),
+    ("hierarchical_softmax", "vocabulary = 2\nwindow = 1\nsubsample = 0",
+     [real(ROWS, 6, 3), whole(ROWS, 6, high=1)], {"output": real(1, 3)}, skip_gram),
     ("hinge_loss", "", [vector(), label()], {}, by_row(hinge)),
     ("hinge_loss", "method = ranking", [vector(), whole(ROWS, 7, high=3)], {}, by_row(ranking)),
     ("inner_product", "outputs = 6", [image()], {"weight": real(6, 90), "bias": real(6)},
@@ -388,6 +401,9 @@ CASES = [
     ("layer_norm", "", [vector()], {"scale": real(7), "bias": real(7)}, layer_norm),
     ("lrn", "size = 3\nalpha = 0.5\nbeta = 0.75\nk = 2", [image(6)], {}, lrn(3, 0.5, 0.75, 2)),
     ("lstm", "hidden = 4", [real(ROWS, 6, 3)], cell(4, 4), recurrent("lstm")),
+    ("negative_sampling", "vocabulary = 3\nwindow = 1\nsubsample = 0",
+     [real(ROWS, 6, 3, low=0.1), whole(ROWS, 6, high=1)],
+     {"output": ([3, 3], real(1, 3)[1] + 6 * [-500.0])}, skip_gram),
     ("noise", "method = gaussian\nstd = 2", [image()], {}, elementwise(lambda x: x)),
     ("onehot", "classes = 5", [whole(ROWS, 2)], {},
      lambda s, w: (s[0][0] + [5], [float(t == k) for t in s[0][1] for k in range(5)])),

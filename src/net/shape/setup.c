@@ -25,7 +25,8 @@ static bool find_field(void *user, const char *field, struct sw_layer_tensor *ou
     const struct sw_net_field *f = sw_net_args_field(u->args, field);
 
     if (f)
-        *out = (struct sw_layer_tensor){.desc = f->desc, .scaling = f->scaling};
+        *out =
+            (struct sw_layer_tensor){.desc = f->desc, .scaling = f->scaling, .tokens = f->tokens};
     return f != NULL;
 }
 
