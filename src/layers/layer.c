@@ -194,7 +194,7 @@ bool sw_layer_can_recompute(const struct sw_layer *l)
 {
     bool pure = l->keep_count == 0 && l->recurrent_count == 0 && l->phases.sums == 0 &&
                 l->phases.forward <= 1;
-    return l->type->role == SW_ROLE_NEURON && !l->type->penalty && l->chain_steps == 0 &&
+    return l->type->role == SW_ROLE_NEURON && !l->type->penalty && l->chain.steps == 0 &&
            (pure || l->recomputes_from_saved);
 }
 

@@ -26,12 +26,12 @@
  *
  * Chains: with algorithm = cd the visible and the hidden layer of a Boltzmann machine run several
  * times in a step (worker/cd.c). Forward on the data comes first. Then, for Gibbs step 1 to
- * chain_steps (pass.chain), backward of the hidden and the visible layer leaves the chain's next
+ * chain.steps (pass.chain), backward of the hidden and the visible layer leaves the chain's next
  * states in the output of the visible layer, and forward of the hidden layer follows. A last
  * backward pass computes the gradients. The output, its gradient, saved and the source of the
  * hidden layer stay valid until then; scratch does not. Where hidden units are sharded, the
  * connection layers between take part in every Gibbs step. In a deep Boltzmann machine hidden
- * layers read each other and all layers take part in every step; in its first mean_field_steps the
+ * layers read each other and all layers take part in every step; in its first chain.mean_field the
  * visible states remain the data.
  *
  * Thread rule: a layer is used only by the worker that owns its stream. */
@@ -181,9 +181,11 @@ struct sw_layer {
     } can_add;
     bool recomputes_from_saved; /* a recomputed forward (sw_pass.again) is one phase that computes
                                 the same output from source and saved and writes nothing else */
-    int chain_steps; /* number of Gibbs steps per training step; set by setup of the hidden layer */
-    int mean_field_steps; /* how many of these come first and are mean-field updates given the data
-                             (deep machines) */
+    struct {
+        int steps;      /* Gibbs steps per training step; set by setup of the hidden layer */
+        int mean_field; /* how many of these come first and are mean-field updates given the data
+                           (deep machines) */
+    } chain;
     bool masks_relu; /* with fuse_relu: backward receives the gradient of the relu's output and also
                         applies the relu's derivative */
     int64_t whole_columns; /* all columns of the output, if setup was asked for a shard of them */

@@ -205,8 +205,8 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
         st->above_at = reserve(&l->saved_bytes, n * st->hidden);
     }
 
-    l->mean_field_steps = st->mean_field;
-    l->chain_steps = st->mean_field + (int)c->k;
+    l->chain.mean_field = st->mean_field;
+    l->chain.steps = st->mean_field + (int)c->k;
     l->backward_reads_dst = true; /* the output must stay valid while the chain runs */
     l->backward_reads_src = 1;
 
@@ -218,7 +218,7 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
         chain_state->whole = c->hidden;
     }
 
-    const double steps = (double)l->chain_steps;
+    const double steps = (double)l->chain.steps;
     l->flops_backward = l->flops_forward * (2.0 + steps);
     l->flops_forward *= 1.0 + steps;
 }
@@ -315,7 +315,7 @@ static bool starts(const struct state *st, const struct sw_pass *r)
 
 static bool ends(const struct sw_layer *l, const struct sw_pass *r)
 {
-    return r->chain == l->chain_steps;
+    return r->chain == l->chain.steps;
 }
 
 /* Adds the layer's part of the objective: the hidden part of the free energy of the rows, whose x =
@@ -468,7 +468,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const float *v;
     float *total = NULL;
 
-    if (r->chain > l->chain_steps)
+    if (r->chain > l->chain.steps)
         return SW_OK; /* the chain of another machine is longer */
 
     int rc = sw_plain_values(&st->in, l, r, &v, err);
@@ -666,7 +666,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
         return backward_feed_forward(l, r, err);
     if (r->chain == 0)
         return chain_gradients(l, r, err);
-    if (r->chain > l->chain_steps)
+    if (r->chain > l->chain.steps)
         return SW_OK;
 
     return st->place != SW_MACHINE_ALONE

@@ -309,7 +309,7 @@ static int gibbs_step(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
-    if (r->chain > l->chain_steps || r->chain <= l->mean_field_steps)
+    if (r->chain > l->chain.steps || r->chain <= l->chain.mean_field)
         return SW_OK; /* the chain of another machine is longer, or the states remain the data */
 
     a.x = l->dst.grad;
@@ -326,7 +326,7 @@ static int gibbs_step(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     if (rc != SW_OK)
         return rc;
 
-    return r->chain == l->chain_steps ? add_energy(l, r, false, err) : SW_OK;
+    return r->chain == l->chain.steps ? add_energy(l, r, false, err) : SW_OK;
 }
 
 static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

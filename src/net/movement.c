@@ -21,7 +21,7 @@ static int64_t elements_of(const struct sw_net *net, const struct sw_net_connect
  * gradients need no exchange. */
 static int64_t passes_of(const struct sw_net_shape *shape, bool back)
 {
-    return shape->chain_link ? shape->layer.chain_steps + !back : 1;
+    return shape->chain_link ? shape->layer.chain.steps + !back : 1;
 }
 
 bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)

@@ -222,8 +222,8 @@ int sw_net_chain_steps(const struct sw_net *net)
     int most = 0;
 
     for (int i = 0; i < net->graph.count; i++)
-        if (net->shapes.node[i].layer.chain_steps > most)
-            most = net->shapes.node[i].layer.chain_steps;
+        if (net->shapes.node[i].layer.chain.steps > most)
+            most = net->shapes.node[i].layer.chain.steps;
 
     return most;
 }

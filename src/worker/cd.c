@@ -11,7 +11,7 @@
 
 static bool in_chain(const struct sw_worker *w, int i, int turn)
 {
-    return sw_net_layer(w->train, i)->chain_steps >= turn;
+    return sw_net_layer(w->train, i)->chain.steps >= turn;
 }
 
 static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struct sw_err *err)

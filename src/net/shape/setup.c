@@ -175,11 +175,10 @@ static void find_backward(const struct setup *u, int i, uint32_t wants)
     int below = node->src[0];
     for (; sw_net_is_bridge(&u->g->node[below]); below = u->g->node[below].src[0]) {
         u->s->node[below].chain_link = true;
-        u->s->node[below].layer.chain_steps = l->chain_steps;
+        u->s->node[below].layer.chain.steps = l->chain.steps;
     }
 
-    u->s->node[below].layer.chain_steps = l->chain_steps;
-    u->s->node[below].layer.mean_field_steps = l->mean_field_steps;
+    u->s->node[below].layer.chain = l->chain;
 }
 
 /* Does a loss depend on the layer through another loss? */

@@ -146,7 +146,8 @@ static void rows_of_a_run_are_iterated(void **state)
     sw_bytes_fini(&out);
     ok(sw_history_find(r, "walk", &run, &err), &err);
     assert_int_equal(run.last_step, 10);
-    assert_true(run.loss == 2 && run.accuracy == 0.5 && run.samples_per_s == 600); /* of both steps */
+    assert_true(run.loss == 2 && run.accuracy == 0.5 &&
+                run.samples_per_s == 600); /* of both steps */
     sw_run_fini(&run);
     ok(sw_history_find(r, "empty", &run, &err), &err);
     assert_int_equal(run.last_step, -1);
