@@ -187,6 +187,8 @@ static int series_open_part(struct sw_records *r, void *part, const char *path,
     if (rc)
         return rc;
 
+    if (sequences < 1)
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: the array has no sequences", path);
     if (p->length <= s->order)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s: a sequence has %lld frames; order = %lld requires at least %lld",
