@@ -237,16 +237,20 @@ int sw_vocabulary_read_counts(struct sw_vocabulary *v, const char *what, const c
                               struct sw_err *err)
 {
     const char *at = list;
+    int64_t total = 0;
 
     for (int32_t i = 0; i < v->tokens.count; i++) {
         char *end = NULL;
         const long long times = strtoll(at, &end, 10);
 
-        if (end == at || *end != '\n' || times < 0)
+        if (!*at && i > 0 && i == v->unknown && i == v->tokens.count - 1)
+            break; /* `unknown` was added behind the tokens of the list */
+        if (end == at || *end != '\n' || times < 0 || times > INT64_MAX - total)
             return sw_err_set(err, SW_ERR_FORMAT, "%s: line %d is not the count of a token", what,
                               i + 1);
 
         sw_lexicon_set_times(&v->tokens, i, times);
+        total += times;
         at = end + 1;
     }
 

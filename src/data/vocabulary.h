@@ -47,8 +47,9 @@ int sw_vocabulary_make(struct sw_vocabulary *v, const struct sw_lexicon *met, in
 int sw_vocabulary_parse(struct sw_vocabulary *v, const char *what, const char *list, size_t bytes,
                         const char *unknown, struct sw_err *err) SW_MUST_CHECK;
 
-/* Sets the counts of the tokens to those of a list with one number per line, as many as tokens.
- * Errors: SW_ERR_FORMAT naming the line. */
+/* Sets the counts of the tokens to those of a list with one number per line, as many as tokens; a
+ * list may lack the count of `unknown` if that is the last token. Errors: SW_ERR_FORMAT naming the
+ * line. */
 int sw_vocabulary_read_counts(struct sw_vocabulary *v, const char *what, const char *list,
                               struct sw_err *err) SW_MUST_CHECK;
 

@@ -168,6 +168,19 @@ static void what_is_written_is_read(void **state)
     assert_non_null(strstr(err.text, "line 3"));
     assert_int_equal(sw_vocabulary_read_counts(&v, "counts", "5\n4\n", &err), SW_ERR_FORMAT);
     assert_int_equal(sw_vocabulary_read_counts(&v, "counts", "5\n-4\n1\n1\n", &err), SW_ERR_FORMAT);
+    /* A sum of counts that does not fit. */
+    assert_int_equal(
+        sw_vocabulary_read_counts(&v, "counts", "9223372036854775807\n1\n1\n1\n1\n1\n", &err),
+        SW_ERR_FORMAT);
+    assert_non_null(strstr(err.text, "line 2"));
+    sw_vocabulary_fini(&v);
+
+    /* The count of `unknown`, which was added, may be missing, but no other one. */
+    ASSERT_OK(sw_vocabulary_parse(&v, "tokens", "a\nb\n", 4, "<unk>", &err));
+    ASSERT_OK(sw_vocabulary_read_counts(&v, "counts", "5\n4\n", &err));
+    assert_int_equal(sw_lexicon_times(&v.tokens, 1), 4);
+    assert_int_equal(sw_lexicon_times(&v.tokens, 2), 0);
+    assert_int_equal(sw_vocabulary_read_counts(&v, "counts", "5\n", &err), SW_ERR_FORMAT);
     sw_vocabulary_fini(&v);
     assert_string_equal(spec.tags, spec.tokens);
     assert_int_equal(spec.unit, SW_TEXT_CHARACTERS);
