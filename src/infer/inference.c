@@ -16,6 +16,8 @@
 
 /* ---- choosing the layer ---- */
 
+enum { MAX_LAYERS = 1024 };
+
 static const struct sw_layer_type *type_of(const struct sw_section *s)
 {
     return (const struct sw_layer_type *)(const void *)s->type[0];
@@ -68,6 +70,39 @@ static const char *default_layer(const struct sw_recipe *recipe)
     }
 
     return found ? found : last;
+}
+
+/* Adds a layer to those on which the output depends, if it is new. */
+static void add_layer(const struct sw_recipe *recipe, const char *name,
+                      const struct sw_section **found, int *count)
+{
+    const struct sw_section *s = sw_recipe_find(recipe, "layer", name);
+
+    for (int i = 0; i < *count; i++)
+        if (found[i] == s)
+            return;
+    if (s && *count < MAX_LAYERS)
+        found[(*count)++] = s;
+}
+
+bool sw_inference_depends_on(const struct sw_recipe *recipe, const char *layer, const char *field)
+{
+    const struct sw_section *found[MAX_LAYERS];
+    int count = 0;
+
+    add_layer(recipe, layer, found, &count);
+    for (int i = 0; i < count; i++) {
+        const struct sw_strings *src = &((const struct sw_layer_conf *)found[i]->common)->src;
+        const struct sw_layer as_input = {.conf = found[i]->conf[0]};
+
+        if (sw_str_eq(type_of(found[i])->base.name, "input") &&
+            sw_str_eq(sw_layer_input_field(&as_input), field))
+            return true;
+        for (int k = 0; k < src->count && type_of(found[i])->role != SW_ROLE_LOSS; k++)
+            add_layer(recipe, src->items[k], found, &count);
+    }
+
+    return false;
 }
 
 static int unknown_layer(const struct sw_recipe *recipe, const char *name, struct sw_err *err)

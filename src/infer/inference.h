@@ -40,6 +40,9 @@ struct sw_inference_args {
  * SW_ERR_INVALID. */
 int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const char **layer,
                         struct sw_err *err) SW_MUST_CHECK;
+/* Does the value of the layer depend on the field? Shared parameters do not count, and a layer that
+ * reads a loss uses only the loss' parameters (class_softmax). */
+bool sw_inference_depends_on(const struct sw_recipe *recipe, const char *layer, const char *field);
 
 /* w: the first worker of a job opened with `predict`. *step gets the step of the checkpoint, 0:
  * unknown. Errors: SW_ERR_INVALID from the recipe (see its diagnostics) or for a layer without

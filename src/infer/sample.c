@@ -18,12 +18,12 @@ struct sampler {
     enum sw_text_unit unit;
     const char *what; /* the text that is read, for messages */
     struct sw_inference net;
-    const char *field; /* the field for tokens */
-    int32_t token;     /* the token that is read next */
-    int64_t classes;   /* number of scores */
-    double *weight;    /* owned [classes] */
-    bool began;        /* the net has read a token */
-    bool wrote;        /* a token was written, so a word needs a space before it */
+    const char *field[2]; /* the field for tokens; labels that do not matter, or NULL */
+    int32_t token;        /* the token that is read next */
+    int64_t classes;      /* number of scores */
+    double *weight;       /* owned [classes] */
+    bool began;           /* the net has read a token */
+    bool wrote;           /* a token was written, so a word needs a space before it */
     const float *scores;
     sw_sample_sink *sink;
     void *user;
@@ -75,33 +75,58 @@ static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct sw_err *err)
+/* Sets the layer, unless it is given, and the field of its tokens, field[0]. Scores that use the
+ * parameters of a loss (class_softmax) also need the labels of the loss, field[1], whose values do
+ * not matter. */
+static int find_fields(const struct sw_job *job, const char **layer, const char *field[2],
+                       struct sw_err *err)
 {
-    const char *names[SW_MAX_FIELDS], *layer = NULL;
-    const int64_t one[] = {1, 1};
+    const char *names[SW_MAX_FIELDS];
     int count = 0;
-    int rc = sw_inference_choose(job->recipe, NULL, &layer, err);
+    int rc = sw_inference_choose(job->recipe, *layer, layer, err);
 
     if (rc == SW_OK)
-        rc = sw_net_fields(job->recipe, false, layer, names, SW_MAX_FIELDS, &count, err);
+        rc = sw_net_fields(job->recipe, false, *layer, names, SW_MAX_FIELDS, &count, err);
+    if (rc != SW_OK)
+        return rc;
 
-    if (rc == SW_OK && count != 1)
-        rc = sw_err_set(
-            err, SW_ERR_INVALID,
-            "layer %s is computed from %d fields: sampling needs a net that reads only tokens",
-            layer, count);
+    field[0] = field[1] = NULL;
+    for (int i = 0; i < count; i++) {
+        const bool label = sw_str_eq(names[i], "target") || sw_str_eq(names[i], "label");
+        const bool idle = label && !sw_inference_depends_on(job->recipe, *layer, names[i]);
+
+        if (field[idle])
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "layer %s is computed from %d fields: sampling needs a net that reads only tokens",
+                *layer, count);
+        field[idle] = names[i];
+    }
+
+    return field[0]
+               ? SW_OK
+               : sw_err_set(err, SW_ERR_INVALID,
+                            "layer %s reads no tokens: sampling needs a net that does", *layer);
+}
+
+static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct sw_err *err)
+{
+    const char *layer = NULL;
+    const int64_t one[] = {1, 1};
+    int rc = find_fields(job, &layer, s->field, err);
 
     if (rc != SW_OK)
         return rc;
 
-    s->field = names[0];
-
-    const struct sw_net_field field = {.name = s->field, .desc = sw_desc_plain(SW_I32, 2, one)};
+    const bool per_row = s->field[1] && sw_str_eq(s->field[1], "label");
+    const struct sw_net_field fields[] = {
+        {.name = s->field[0], .desc = sw_desc_plain(SW_I32, 2, one)},
+        {.name = s->field[1], .desc = sw_desc_plain(SW_I32, per_row ? 1 : 2, one)}};
     const struct sw_inference_args args = {.layer = layer,
                                            .weights = s->args->weights,
                                            .rows = 1,
-                                           .fields = &field,
-                                           .field_count = 1,
+                                           .fields = fields,
+                                           .field_count = s->field[1] ? 2 : 1,
                                            .source = "tokens, one by one",
                                            .keep_state = true,
                                            .steps = 1};
@@ -124,8 +149,9 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
 /* The net reads s->token. */
 static int read_token(struct sampler *s, struct sw_err *err)
 {
-    void *data[] = {&s->token};
-    const struct sw_inference_input input = {&s->field, data, 1, 1, !s->began, 0};
+    int32_t label = 0;
+    void *data[] = {&s->token, &label};
+    const struct sw_inference_input input = {s->field, data, s->field[1] ? 2 : 1, 1, !s->began, 0};
     int rc = sw_inference_pass(&s->net, &input, &s->scores, err);
     s->began = true;
     return rc;
@@ -295,14 +321,10 @@ int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_samp
 
 bool sw_job_reads_text(const struct sw_job *job, const char *layer)
 {
-    const char *names[SW_MAX_FIELDS];
+    const char *field[2];
     struct sw_err ignored; /* whoever uses the net reports it */
-    int count = 0;
 
-    return sw_inference_choose(job->recipe, layer, &layer, &ignored) == SW_OK &&
-           sw_net_fields(job->recipe, false, layer, names, SW_MAX_FIELDS, &count, &ignored) ==
-               SW_OK &&
-           count == 1 && sw_str_eq(names[0], "tokens");
+    return find_fields(job, &layer, field, &ignored) == SW_OK && sw_str_eq(field[0], "tokens");
 }
 
 bool sw_job_writes_text(const struct sw_job *job)

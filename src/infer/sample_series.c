@@ -11,7 +11,6 @@
 #include "run/standardize.h"
 #include <string.h>
 
-enum { MAX_LAYERS = 1024 };
 enum { PAST, LAST, FRAME, FIELDS };
 
 static const char *const field_names[] = {"past", "last", "frame"};
@@ -54,40 +53,6 @@ static int find_fields(const struct sw_job *job, const char **layer, const char 
     return sw_net_fields(job->recipe, false, *layer, names, SW_MAX_FIELDS, count, err);
 }
 
-/* Adds a layer to those on which the output depends, if it is new. */
-static void add_layer(const struct sw_recipe *recipe, const char *name,
-                      const struct sw_section **found, int *count)
-{
-    const struct sw_section *s = sw_recipe_find(recipe, "layer", name);
-
-    for (int i = 0; i < *count; i++)
-        if (found[i] == s)
-            return;
-    if (s && *count < MAX_LAYERS)
-        found[(*count)++] = s;
-}
-
-/* Does the value of the layer depend on the field? Shared parameters do not count. */
-static bool depends_on(const struct sw_recipe *recipe, const char *layer, const char *field)
-{
-    const struct sw_section *found[MAX_LAYERS];
-    int count = 0;
-
-    add_layer(recipe, layer, found, &count);
-    for (int i = 0; i < count; i++) {
-        const struct sw_strings *src = &((const struct sw_layer_conf *)found[i]->common)->src;
-        const struct sw_layer as_input = {.conf = found[i]->conf[0]};
-
-        if (sw_str_eq(found[i]->type[0]->name, "input") &&
-            sw_str_eq(sw_layer_input_field(&as_input), field))
-            return true;
-        for (int k = 0; k < src->count; k++)
-            add_layer(recipe, src->items[k], found, &count);
-    }
-
-    return false;
-}
-
 bool sw_job_reads_series(const struct sw_job *job, const char *layer)
 {
     const char *names[SW_MAX_FIELDS];
@@ -100,7 +65,8 @@ bool sw_job_reads_series(const struct sw_job *job, const char *layer)
         if (field_of(names[i]) < 0)
             return false;
 
-    return depends_on(job->recipe, layer, "past") && !depends_on(job->recipe, layer, "frame");
+    return sw_inference_depends_on(job->recipe, layer, "past") &&
+           !sw_inference_depends_on(job->recipe, layer, "frame");
 }
 
 /* ---- The first past ---- */
@@ -196,7 +162,7 @@ static int add_inputs(struct series *s, const struct sw_job *job, const char *co
 
 static int check_layer(const struct sw_job *job, const char *layer, struct sw_err *err)
 {
-    return depends_on(job->recipe, layer, "frame")
+    return sw_inference_depends_on(job->recipe, layer, "frame")
                ? sw_err_set(err, SW_ERR_INVALID,
                             "layer %s depends on frame, the one to predict: a series is continued "
                             "from past and last",

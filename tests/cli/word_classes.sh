@@ -30,3 +30,13 @@ expect 2 check "$recipe" --set layer.loss.classes=4000
 has err 'classes = 4000, but vocabulary = 3720'
 expect 2 check "$recipe" --set layer.scores.bins=equal
 has err 'loss has bins = frequency: set the same here'
+
+# Samples and next words of a text: the labels that the loss reads do not matter.
+awk 'BEGIN { for (i = 0; i < 200; i++) printf "one two three four " }' >"$T/text"
+text="--set data.train.paths=$T/text --set data.test.paths=$T/text --set job.batch=2
+    --set data.train.streams=2 --set data.test.streams=2 --set job.eval_batch=2 --set job.eval_every=0"
+expect 0 run "$recipe" --no-ui --steps 300 --out "$T/words" $text
+expect 0 sample "$T/words" --length 4 --prime "one two" --temperature 0
+has out 'one two three four one two'
+expect 0 predict "$T/words" "one two three"
+has out 'one two three *four'
