@@ -174,9 +174,10 @@ static int continue_series(const struct options *o, struct sw_job *job, const st
     int64_t step = 0;
     int code = SW_EXIT_DONE;
 
+    if (o->common.json)
+        sw_cli_json_begin(&json, &out);
     if (o->common.json && !o->output) {
         f.json = &json;
-        sw_cli_json_begin(&json, &out);
         sw_json_open_array(&json, "frames");
     }
 
@@ -187,8 +188,11 @@ static int continue_series(const struct options *o, struct sw_job *job, const st
 
     if (rc != SW_OK) {
         code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
-    } else if (f.json) {
-        sw_json_close_array(&json);
+    } else if (o->common.json) {
+        if (f.json)
+            sw_json_close_array(&json);
+        else
+            sw_json_string(&json, "output", o->output);
         sw_json_int(&json, "step", step);
         sw_json_string(&json, "weights", w->path);
         sw_cli_json_end(&json);

@@ -78,6 +78,8 @@ cmp -s "$T/a.npy" "$T/b.npy" || fail 'the same seed gave another series'
 cmp -s "$T/a.npy" "$T/c.npy" && fail 'another seed gave the same series'
 expect 0 sample motion --length 2 --json
 has out '"frames": ?\[\[-?[0-9.e-]+,'
+expect 0 sample motion --length 2 --json --output "$T/json.npy"
+has out '"output":".*json.npy"'
 expect 2 sample motion --prime text
 has err '--prime: only for texts'
 expect 2 sample motion --start 100000
