@@ -20,7 +20,12 @@ struct sw_code_fit {
 };
 
 /* What a method takes besides rows, bits and seed. */
-enum sw_code_takes { SW_CODE_LABELS = 1, SW_CODE_RIDGE = 2, SW_CODE_CLUSTERS = 4 };
+enum sw_code_takes {
+    SW_CODE_LABELS = 1,
+    SW_CODE_RIDGE = 2,
+    SW_CODE_CLUSTERS = 4,
+    SW_CODE_SEED = 8, /* others ignore it */
+};
 
 struct sw_code_method {
     const char *name;

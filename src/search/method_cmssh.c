@@ -435,6 +435,6 @@ const struct sw_code_method sw_code_cmssh = {
     .name = "cmssh",
     .help = "similarity-sensitive hashing of two views, by boosting (Bronstein 2010)",
     .views = 2,
-    .takes = SW_CODE_LABELS,
+    .takes = SW_CODE_LABELS | SW_CODE_SEED,
     .fit = fit,
 };

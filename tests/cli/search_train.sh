@@ -136,6 +136,10 @@ expect 2 search train --method cvh --bits 11 --images images.npy --texts texts.n
 has err '11 bits, expected at most the 10 dimensions'
 expect 2 search train --method cvh --labels labels.npy --images images.npy --texts texts.npy --out bad
 has err 'method cvh takes no --labels'
+for method in cvh spectral; do
+    expect 2 search train --method $method --seed 3 --images images.npy --texts texts.npy --out bad
+    has err "method $method takes no --seed"
+done
 expect 2 search train --method cvh --ridge -1 --images images.npy --texts texts.npy --out bad
 has err '--ridge=-1: must be above 0'
 expect 2 search train --method spectral --images images.npy --texts texts.npy --out bad

@@ -8,7 +8,7 @@
 
 static const char verb[] = "search train";
 
-enum { USUAL_BITS = 16 };
+enum { USUAL_BITS = 16, USUAL_SEED = 1, UNSET = -1 };
 
 struct options {
     struct sw_cli_common common;
@@ -31,7 +31,8 @@ static const struct sw_cli_option rows[] = {
                        "cvh, lcmh: what is added to variances, of their mean; default: 10, 0.1"),
     SW_CLI_INT_OPTION(struct options, clusters, "clusters", "N", 1,
                       "lcmh: clusters of each view; default: 100"),
-    SW_CLI_INT_OPTION(struct options, seed, "seed", "N", 0, "seed of what is random; default: 1"),
+    SW_CLI_INT_OPTION(struct options, seed, "seed", "N", 0,
+                      "lcmh, cmssh, hyperplanes: seed of what is random; default: 1"),
     SW_CLI_TEXT_OPTION(struct options, out, "out", "MODEL", "model file to write"),
     SW_SEARCH_NET_ROWS(struct options, net),
     SW_SEARCH_THREADS_OPTION(struct options),
@@ -179,10 +180,11 @@ static int check_method(const struct options *o, struct training *t)
                             o->method);
 
     const unsigned takes = t->method->takes;
-    const char *option = o->labels && !(takes & SW_CODE_LABELS)       ? "labels"
-                         : o->ridge && !(takes & SW_CODE_RIDGE)       ? "ridge"
-                         : o->clusters && !(takes & SW_CODE_CLUSTERS) ? "clusters"
-                                                                      : NULL;
+    const char *option = o->labels && !(takes & SW_CODE_LABELS)        ? "labels"
+                         : o->ridge && !(takes & SW_CODE_RIDGE)        ? "ridge"
+                         : o->clusters && !(takes & SW_CODE_CLUSTERS)  ? "clusters"
+                         : o->seed != UNSET && !(takes & SW_CODE_SEED) ? "seed"
+                                                                       : NULL;
     if (option)
         return sw_cli_usage(verb, "method %s takes no --%s", o->method, option);
     if (o->ridge &&
@@ -213,7 +215,7 @@ static int check_options(const struct options *o, struct training *t)
                             SW_SEARCH_MOST_DIMS);
 
     t->fit.bits = (int)o->bits;
-    t->fit.seed = (uint64_t)o->seed;
+    t->fit.seed = o->seed == UNSET ? USUAL_SEED : (uint64_t)o->seed;
     t->fit.clusters = (int)o->clusters;
     return SW_EXIT_DONE;
 }
@@ -261,7 +263,7 @@ static int run(void *options)
     return code;
 }
 
-static const struct options defaults = {.bits = USUAL_BITS, .seed = 1};
+static const struct options defaults = {.bits = USUAL_BITS, .seed = UNSET};
 
 const struct sw_verb sw_search_train = {
     .name = "train",
