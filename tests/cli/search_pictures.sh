@@ -163,10 +163,14 @@ expect 2 search project points.npy --layer fc --plot bad.svg
 expect 2 search project points.npy --class-names names.txt --plot bad.svg
 has err 'the rows have no labels'
 for sets in 'points.npy' 'points.npy queries.npy'; do
-    expect 2 search project $sets --pairs 3 --plot bad.svg
+    expect 2 search project $sets --pairs 3 --plot bad.svg --output bad.svg.npy
     has err 'pairs are rows of two sets of the same size'
 done
-[ -e bad.svg ] && fail 'a picture of nothing'
+[ -e bad.svg ] || [ -e bad.svg.npy ] && fail 'a picture of nothing'
+for unused in '--pairs 3' '--class-names names.txt'; do
+    expect 2 search project points.npy --labels labels.npy --output bad.svg.npy $unused
+    has err "${unused%% *} needs --plot"
+done
 
 # Contact sheets: four queries, five results each; frames only where labels are known.
 expect 0 search index points.npy --labels labels.npy --out labeled --quiet
@@ -298,7 +302,7 @@ expect 0 search query photos.index --recipe words --layer text_code -k 3 --ids b
 expect 0 search query photos.index --vectors codes.npy -k 3 --ids by_file.npy --quiet
 cmp -s by_input.npy by_file.npy || fail 'the queries of --input differ'
 for wrong in '--text sea' '--input ids.npy' '--recipe words --text sea --input ids.npy' '--recipe words --text sea wide.png' \
-    '--recipe words --split test --input ids.npy'; do
+    '--recipe words --split test --input ids.npy' '--recipe words --split test wide.png'; do
     expect 2 search query photos.index $wrong
     has err '^singa-ws search query: --'
 done

@@ -31,7 +31,7 @@ static const struct sw_cli_option options_of_project[] = {
                        "file with the name of a class in each line; default: those of the net"),
     SW_CLI_INT_OPTION(struct options, pairs, "pairs", "N", 0,
                       "of two sets: connect N rows with their partners; default: 25"),
-    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_SEARCH_NET_ROWS(struct options, net, SW_SEARCH_EVAL_SPLIT),
     SW_CLI_LIST_OPTION(struct options, layers, "layer", "LAYER",
                        "with --recipe: layer to project, once or twice; default: the two that its "
                        "loss compares"),
@@ -51,7 +51,8 @@ struct view {
     struct sw_search_net net;
     struct set set[SETS];
     int sets;
-    int64_t rows; /* of all sets */
+    int64_t rows;  /* of all sets */
+    int64_t pairs; /* that are connected */
     struct sw_search_labels read;
     struct sw_search_lines names;
     int *colors; /* owned [rows]; NULL: no labels */
@@ -214,31 +215,28 @@ static int project(struct view *v, const struct options *o, struct sw_err *err)
                  : sw_err_nomem(err, "points", (size_t)v->rows * 2 * sizeof *v->xy);
 }
 
-/* The rows whose partners are shown, evenly spread; -1 after an error. */
-static int64_t pair_count(const struct view *v, const struct options *o, struct sw_err *err)
+/* Counts the rows whose partners are shown, evenly spread. */
+static int count_pairs(struct view *v, const struct options *o, struct sw_err *err)
 {
     const int64_t rows = v->set[0].vectors.count;
     const bool paired = v->sets == SETS && v->set[1].vectors.count == rows;
     const int64_t pairs = o->pairs == UNSET ? USUAL_PAIRS : o->pairs;
 
-    if (!paired && o->pairs > 0) {
-        sw_err_set(err, SW_ERR_INVALID, "--pairs=%lld: pairs are rows of two sets of the same size",
-                   (long long)o->pairs);
-        return -1;
-    }
-    return !paired ? 0 : pairs < rows ? pairs : rows;
+    if (!paired && o->pairs > 0)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "--pairs=%lld: pairs are rows of two sets of the same size",
+                          (long long)o->pairs);
+    v->pairs = !paired ? 0 : pairs < rows ? pairs : rows;
+    return SW_OK;
 }
 
 static int draw(const struct view *v, const struct options *o, struct sw_err *err)
 {
     const struct sw_search_lines *names = v->names.count ? &v->names : &v->net.class_names;
-    const int64_t pairs = pair_count(v, o, err), rows = v->set[0].vectors.count;
+    const int64_t pairs = v->pairs, rows = v->set[0].vectors.count;
     const char *name[SETS] = {v->set[0].name, v->set[1].name};
     struct sw_plot *plot = NULL;
     char title[256];
-
-    if (pairs < 0)
-        return SW_ERR_INVALID;
 
     const char **of_class = sw_calloc((size_t)names->count + 1, sizeof *of_class);
     int64_t(*links)[2] = sw_calloc((size_t)pairs + 1, sizeof *links);
@@ -328,6 +326,8 @@ static int check_options(const struct options *o)
         return sw_cli_usage(verb, "--pairs=%lld: must be 0 to %d", (long long)o->pairs, MOST_PAIRS);
     if (!o->plot && !o->output)
         return sw_cli_usage(verb, "--plot=FILE or --output=XY.npy is missing");
+    if (!o->plot && (o->pairs != UNSET || o->names))
+        return sw_cli_usage(verb, "--%s needs --plot", o->names ? "class-names" : "pairs");
     return !o->plot || sw_picture_is_named(verb, o->plot) ? SW_EXIT_DONE : SW_EXIT_USAGE;
 }
 
@@ -358,6 +358,8 @@ static int run(void *options)
         return code;
 
     int rc = project(&v, o, &err);
+    if (rc == SW_OK)
+        rc = count_pairs(&v, o, &err);
     if (rc == SW_OK && o->output)
         rc = sw_npy_write(o->output, SW_F32, 2, (const int64_t[]){v.rows, 2}, v.xy, &err);
     if (rc == SW_OK && o->plot)
