@@ -122,6 +122,8 @@ expect 0 search map --images numbers_codes.npy --labels numbers_labels.npy --ham
 cmp -s out by_median || fail 'codes by medians'
 
 # Refused.
+expect 0 search train --help
+has out 'data section; default: train$'
 expect 2 search train --images images.npy --texts texts.npy --out bad
 has err '--method is missing'
 expect 2 search train --method pca --images images.npy --texts texts.npy --out bad

@@ -30,7 +30,7 @@ static const struct sw_cli_option rows[] = {
     SW_CLI_TEXT_OPTION(struct options, labels, "labels", "L.npy",
                        "labels of the rows, which search query shows; default with --recipe and "
                        "no FILE: those of the data, if they have any"),
-    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_SEARCH_NET_ROWS(struct options, net, SW_SEARCH_EVAL_SPLIT),
     SW_SEARCH_LAYER_ROW(struct options, layer),
     SW_SEARCH_MODEL_ROWS(struct options, model),
     SW_SEARCH_INPUT_ROWS(struct options, inputs, texts),

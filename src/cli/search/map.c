@@ -49,7 +49,7 @@ static const struct sw_cli_option rows[] = {
     SW_CLI_FLAG_OPTION(struct options, hamming, "hamming",
                        "compare codes; without a model and without arrays of codes a bit says "
                        "whether a number is above its median"),
-    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_SEARCH_NET_ROWS(struct options, net, SW_SEARCH_EVAL_SPLIT),
     SW_CLI_FLAG_OPTION(struct options, train, "train", "with --recipe: train the recipe first"),
     SW_CLI_TEXT_OPTION(struct options, out_dir, "out", "DIR",
                        "with --train: folder for checkpoints, as for run"),

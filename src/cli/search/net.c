@@ -37,8 +37,9 @@ int sw_search_net_check_source(const char *verb, const struct sw_search_net_opti
         return sw_cli_usage(verb, "--input and --text are mutually exclusive");
     if (first && from->file_count)
         return sw_cli_usage(verb, "%s and files are mutually exclusive", first);
-    return first && o->split ? sw_cli_usage(verb, "%s and --split are mutually exclusive", first)
-                             : SW_EXIT_DONE;
+    if (o->split && !sw_search_net_uses_section(from))
+        return sw_cli_usage(verb, "--split and %s are mutually exclusive", first ? first : "files");
+    return SW_EXIT_DONE;
 }
 
 /* ---- The net ----------------------------------------------------------------------------------

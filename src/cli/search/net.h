@@ -11,15 +11,17 @@ struct sw_search_net_options {
     const char *recipe, *weights, *split; /* recipe NULL: there is no net */
 };
 
-/* Rows of an option table; `member` is the place of the struct above in its holder. */
-#define SW_SEARCH_NET_ROWS(holder, member)                                                         \
+/* Rows of an option table; `member` is the place of the struct above in its holder, usual_split a
+ * string: what is read without --split. */
+#define SW_SEARCH_EVAL_SPLIT "val where it exists, else test"
+#define SW_SEARCH_NET_ROWS(holder, member, usual_split)                                            \
     SW_CLI_TEXT_OPTION(holder, member.recipe, "recipe", "RUN|RECIPE",                              \
                        "compute vectors by the trained net of a run or a recipe"),                 \
         SW_CLI_TEXT_OPTION(holder, member.weights, "weights", "FILE|RUN",                          \
                            "with --recipe: trained weights, as for predict; default: those of "    \
                            "RUN, or the newest run of the recipe"),                                \
         SW_CLI_TEXT_OPTION(holder, member.split, "split", "NAME",                                  \
-                           "with --recipe: data section; default: val where it exists, else test")
+                           "with --recipe: data section; default: " usual_split)
 /* The row of a sub-verb that computes one layer. */
 #define SW_SEARCH_LAYER_ROW(holder, member)                                                        \
     SW_CLI_TEXT_OPTION(holder, member, "layer", "LAYER",                                           \

@@ -26,7 +26,7 @@ static const struct sw_cli_option rows[] = {
     SW_SEARCH_NEIGHBORS_ROWS(struct options),
     SW_CLI_TEXT_OPTION(struct options, ids, "ids", "I.npy",
                        "also write the rows that were found, int32 [queries, neighbors]"),
-    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_SEARCH_NET_ROWS(struct options, net, SW_SEARCH_EVAL_SPLIT),
     SW_SEARCH_LAYER_ROW(struct options, layer),
     SW_SEARCH_MODEL_ROWS(struct options, model),
     SW_SEARCH_INPUT_ROWS(struct options, inputs, texts),

@@ -34,7 +34,7 @@ static const struct sw_cli_option rows[] = {
     SW_CLI_INT_OPTION(struct options, seed, "seed", "N", 0,
                       "lcmh, cmssh, hyperplanes: seed of what is random; default: 1"),
     SW_CLI_TEXT_OPTION(struct options, out, "out", "MODEL", "model file to write"),
-    SW_SEARCH_NET_ROWS(struct options, net),
+    SW_SEARCH_NET_ROWS(struct options, net, "train"),
     SW_SEARCH_THREADS_OPTION(struct options),
     {0},
 };
