@@ -6,8 +6,8 @@
 #include "search/nearest.h"
 #include "search/vectors.h"
 
-/* Divides every row by its length, in place; a row of zeros stays, and is near no word. Elements
- * are finite. */
+/* Divides every row by its length, in place; a row of zeros stays; its cosine to others counts
+ * as 0. Elements are finite. */
 void sw_words_unit(float *values, int64_t count, int dims);
 
 /* Rows of the set. */
