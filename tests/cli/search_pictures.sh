@@ -150,6 +150,9 @@ python3 xy.py || fail 'principal components'
 expect 0 search index codes.npy --kind codes --labels labels.npy --out codes.index --quiet
 expect 0 search project codes.index --plot codes.svg
 has out '^rows +30 of 32 numbers, codes.index$'
+# Labels are those of whichever set has them.
+expect 0 search index points.npy --labels labels.npy --out labeled.index
+expect 0 search project points.npy labeled.index --class-names names.txt --plot two.svg
 counts 33 '<circle' codes.svg
 expect 2 search project points.npy narrow.npy --plot bad.svg
 has err '5 and of 4 dimensions'

@@ -152,8 +152,9 @@ static int find_labels(struct view *v, const struct options *o, const struct sw_
 
     if (rc == SW_OK && v->read.owned)
         *out = &v->read.labels;
-    else if (rc == SW_OK && v->set[0].index.has_labels)
-        *out = &v->set[0].index.labels;
+    for (int i = 0; rc == SW_OK && !*out && i < v->sets; i++)
+        if (v->set[i].index.has_labels)
+            *out = &v->set[i].index.labels;
     return rc;
 }
 
