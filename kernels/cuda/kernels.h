@@ -35,6 +35,7 @@ enum { SW_CUDA_PARTIALS = 32768 }; /* doubles per stream for partial sums */
 struct sw_cuda_launch {
     struct CUstream_st *stream;
     int processors;
+    enum sw_precision precision; /* of the factors of products */
     double *partials; /* [SW_CUDA_PARTIALS], owned by the stream */
     void *room;       /* scratch of the size that the row requests; may be NULL otherwise */
     struct sw_cuda_trouble *trouble;
@@ -142,18 +143,17 @@ int sw_cuda_cell_end_back(const struct sw_recurrent_gradient_args *a,
 
 /* ---- recurrent_sequence.cu ---- */
 
-/* All steps of a sequence in one kernel, with products of precision p; gates contain x W^T, and
- * other arrays are as in the operations. The gradients of the gates of gru are r, z, q, n after it.
- * Returns SW_CUDA_NO_KERNEL, with nothing done, if
+/* All steps of a sequence in one kernel; gates contain x W^T, and other arrays are as in the
+ * operations. The gradients of the gates of gru are r, z, q, n after it. Returns SW_CUDA_NO_KERNEL,
+ * with nothing done, if
  *
  *   - there are fewer than 4 steps, or hidden is not a multiple of 4
  *   - the parts of U do not fit the shared memory of as many blocks as there are multiprocessors,
  *     beside the rows that a block multiplies
  *   - the products of a block are so large that one step after the other is probably faster: many
  *     rows, or a large hidden size on a small GPU */
-int sw_cuda_sequence(const struct sw_recurrent_args *a, enum sw_precision p,
-                     const struct sw_cuda_launch *l);
-int sw_cuda_sequence_back(const struct sw_recurrent_gradient_args *a, enum sw_precision p,
+int sw_cuda_sequence(const struct sw_recurrent_args *a, const struct sw_cuda_launch *l);
+int sw_cuda_sequence_back(const struct sw_recurrent_gradient_args *a,
                           const struct sw_cuda_launch *l);
 
 /* ---- layout.cu: copies between any layouts ---- */

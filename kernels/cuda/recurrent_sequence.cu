@@ -7,11 +7,10 @@
  * per gate). Each warp multiplies a slice of k; the slices are summed in a fixed order, so the same
  * input gives the same bits.
  *
- * Factors are rounded to the precision when they come to shared memory. Every rounded value is one
- * of tf32 as well, so all precisions but fp32 use the same instruction of the tensor cores. */
+ * Factors are rounded to the precision when they come to shared memory. */
 #include "kernels/cuda/cell.cuh"
+#include "kernels/cuda/tensor.cuh"
 #include "kernels/cuda/together.cuh"
-#include "kernels/half.h"
 #include "kernels/ops/recurrent.h"
 
 enum {
@@ -44,14 +43,6 @@ static __host__ __device__ constexpr int sums_pitch(int tiles)
     return (tiles | 1) * UNITS; /* odd: rows are in different banks */
 }
 
-static __device__ __forceinline__ float rounded(float x, enum sw_precision p)
-{
-    return p == SW_PRECISION_FP32   ? x
-           : p == SW_PRECISION_TF32 ? sw_round_tf32(x)
-           : p == SW_PRECISION_BF16 ? sw_round_bf16(x)
-                                    : sw_round_fp16(x);
-}
-
 static __device__ __forceinline__ int first_unit(const struct division &d)
 {
     return (int)blockIdx.x % d.unit_blocks * d.tiles * UNITS;
@@ -80,8 +71,8 @@ static __device__ void stage(const struct division &d, const float *from, int64_
             const int row = lane / 4 + i % 2 * 8, at = k + i / 2 * STEP_K;
             if (at < begin + d.slice)
                 *(float4 *)(to + row * d.pitch + at) =
-                    float4{rounded(v[i].x, d.precision), rounded(v[i].y, d.precision),
-                           rounded(v[i].z, d.precision), rounded(v[i].w, d.precision)};
+                    float4{sw_rounded(v[i].x, d.precision), sw_rounded(v[i].y, d.precision),
+                           sw_rounded(v[i].z, d.precision), sw_rounded(v[i].w, d.precision)};
         }
     }
 }
@@ -186,7 +177,7 @@ static __device__ void keep_weights(const struct division &d, const float *at, i
             (int64_t)gate * hidden * hidden + (int64_t)unit * unit_step + (int64_t)k * k_step;
 
         weights[(part * UNITS + i % UNITS) * d.pitch + k] =
-            unit < hidden && k < hidden ? rounded(at[from], d.precision) : 0.0f;
+            unit < hidden && k < hidden ? sw_rounded(at[from], d.precision) : 0.0f;
     }
 }
 
@@ -484,19 +475,18 @@ struct limits {
     bool tensor;
 };
 
-static bool limits_of(enum sw_precision p, const struct sw_cuda_launch *l, struct limits *out)
+static bool limits_of(const struct sw_cuda_launch *l, struct limits *out)
 {
-    int gpu, together, major;
+    int gpu, together;
 
     if (cudaGetDevice(&gpu) != cudaSuccess ||
         cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, gpu) != cudaSuccess ||
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu) != cudaSuccess ||
         cudaDeviceGetAttribute(&out->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu) !=
             cudaSuccess)
         return false;
 
     out->processors = l->processors;
-    out->tensor = p != SW_PRECISION_FP32 && major >= 8;
+    out->tensor = sw_on_tensor_cores(l->precision);
     return together != 0;
 }
 
@@ -544,7 +534,7 @@ static bool divide(const struct sw_recurrent *r, int panels, enum sw_precision p
  * GPU do not suit it. `read`: what other blocks wrote is read in vectors from this array on. */
 template <typename A>
 static int start(void (*const kernels[2])(struct sequence<A>), const A *a, int panels,
-                 const float *read, enum sw_precision p, const struct sw_cuda_launch *l)
+                 const float *read, const struct sw_cuda_launch *l)
 {
     struct limits most;
     struct sequence<A> q = {
@@ -555,8 +545,8 @@ static int start(void (*const kernels[2])(struct sequence<A>), const A *a, int p
     size_t bytes;
 
     if (a->r.steps < FEWEST_STEPS || a->r.hidden % 4 != 0 ||
-        (uintptr_t)read % sizeof(float4) != 0 || !limits_of(p, l, &most) ||
-        !divide(&a->r, panels, p, &most, &q.d, &bytes))
+        (uintptr_t)read % sizeof(float4) != 0 || !limits_of(l, &most) ||
+        !divide(&a->r, panels, l->precision, &most, &q.d, &bytes))
         return SW_CUDA_NO_KERNEL;
 
     q.d.met = (unsigned *)l->partials;
@@ -573,8 +563,7 @@ static int start(void (*const kernels[2])(struct sequence<A>), const A *a, int p
     return SW_CUDA_NO_KERNEL;
 }
 
-int sw_cuda_sequence(const struct sw_recurrent_args *a, enum sw_precision p,
-                     const struct sw_cuda_launch *l)
+int sw_cuda_sequence(const struct sw_recurrent_args *a, const struct sw_cuda_launch *l)
 {
     typedef void kernel(struct sequence<struct sw_recurrent_args>);
     static kernel *const rnn[] = {forward<1, false>, forward<1, true>};
@@ -586,10 +575,10 @@ int sw_cuda_sequence(const struct sw_recurrent_args *a, enum sw_precision p,
     return start(a->r.kind == SW_CELL_GRU    ? gru
                  : a->r.kind == SW_CELL_LSTM ? lstm
                                              : rnn,
-                 a, 1, (const float *)from, p, l);
+                 a, 1, (const float *)from, l);
 }
 
-int sw_cuda_sequence_back(const struct sw_recurrent_gradient_args *a, enum sw_precision p,
+int sw_cuda_sequence_back(const struct sw_recurrent_gradient_args *a,
                           const struct sw_cuda_launch *l)
 {
     typedef void kernel(struct sequence<struct sw_recurrent_gradient_args>);
@@ -600,5 +589,5 @@ int sw_cuda_sequence_back(const struct sw_recurrent_gradient_args *a, enum sw_pr
     return start(a->r.kind == SW_CELL_GRU    ? gru
                  : a->r.kind == SW_CELL_LSTM ? lstm
                                              : rnn,
-                 a, (int)sw_cell_gates(a->r.kind), a->dgates, p, l);
+                 a, (int)sw_cell_gates(a->r.kind), a->dgates, l);
 }

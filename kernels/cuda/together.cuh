@@ -40,26 +40,6 @@ static int sw_start_together(void (*kernel)(A), unsigned blocks, size_t bytes,
 #define SW_PAUSE() ((void)0)
 #endif
 
-/* c += a b of a warp on tensor cores: 16 rows, 8 columns, k = 8, factors rounded to tf32. For
- * g = lane / 4 and t = lane % 4, a contains (row, k) = (g, t), (g + 8, t), (g, t + 4), (g + 8, t +
- * 4); b (k, column) = (t, g), (t + 4, g); c (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1)
- * (PTX ISA, mma.m16n8k8). */
-#ifndef SW_MULTIPLY_FRAGMENTS
-#define SW_MULTIPLY_FRAGMENTS(c, a, b) sw_multiply_fragments(c, a, b)
-
-static __device__ __forceinline__ void sw_multiply_fragments(float c[4], const float a[4],
-                                                             const float b[2])
-{
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800 /* callers never use it on older GPUs */
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(__float_as_int(a[0])), "r"(__float_as_int(a[1])), "r"(__float_as_int(a[2])),
-          "r"(__float_as_int(a[3])), "r"(__float_as_int(b[0])), "r"(__float_as_int(b[1])));
-#endif
-}
-#endif
-
 /* Waits until `blocks` blocks have called this as often as the calling one, whose calls are counted
  * from 1 by `times`. What they wrote before is visible after it to reads that go past the L1 cache
  * (__ldcg). `met` is zero at the launch. */

@@ -53,7 +53,7 @@ static inline cudaError_t cuda_on_host_start(cudaStream_t s, const cuda_on_host_
     (void)cuda_on_host_start((launch)->stream, {#kernel, blocks, threads, false, 0},               \
                              [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
-/* kernels/cuda/together.cuh */
+/* kernels/cuda/together.cuh and tensor.cuh */
 #define SW_START_TOGETHER(kernel, blocks, bytes, launch, args)                                     \
     (int)cuda_on_host_start((launch)->stream, {#kernel, blocks, SW_THREADS, true, bytes},          \
                             [run = kernel](auto a) { run(a); }, args)

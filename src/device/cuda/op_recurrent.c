@@ -116,7 +116,7 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    int status = sw_cuda_sequence(a, sw_cuda_device_of(s->dev)->precision, &l);
+    int status = sw_cuda_sequence(a, &l);
     return status == SW_CUDA_NO_KERNEL ? run_forward(s, a, &w, err) : check(s, status, err);
 }
 
@@ -166,7 +166,7 @@ static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args
     size_t state = (size_t)(r->rows * r->hidden) * sizeof(float);
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
 
-    int status = sw_cuda_sequence_back(a, sw_cuda_device_of(s->dev)->precision, &l);
+    int status = sw_cuda_sequence_back(a, &l);
     if (status != SW_CUDA_NO_KERNEL)
         return check(s, status, err);
 

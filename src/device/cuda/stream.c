@@ -12,6 +12,7 @@ struct sw_cuda_launch sw_cuda_launch_of(struct sw_stream *stream)
 
     return (struct sw_cuda_launch){.stream = s->stream,
                                    .processors = s->device->processors,
+                                   .precision = s->device->precision,
                                    .partials = s->partials,
                                    .room = s->room,
                                    .trouble = s->device->data_error_device};
