@@ -29,6 +29,12 @@ static int64_t tiles_of(int64_t n, int64_t size)
     return (n + size - 1) / size;
 }
 
+/* Returns the rows that have a class; without any rows there is no array of groups. */
+static int64_t grouped_rows(const struct sw_word_classes *k, int64_t rows, const int32_t *begin)
+{
+    return rows > 0 ? begin[k->classes] : 0;
+}
+
 /* Returns tile i of all rows of a class with WORD_TILE of its words, `across` tiles per class. */
 static struct tile word_tile(const struct sw_word_classes *k, const int32_t *begin, int64_t across,
                              int64_t i)
@@ -78,8 +84,10 @@ static int forward(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_class_words_args *a = args;
     const int64_t across = tiles_of(a->widest, WORD_TILE), width = a->width;
-    const int64_t rows = a->begin[a->kind.classes];
+    const int64_t rows = grouped_rows(&a->kind, a->rows, a->begin);
 
+    if (rows == 0)
+        return SW_OK;
     for (int64_t i = 0; i < rows; i++)
         memcpy(a->grouped + i * width, a->x + a->order[i] * width, (size_t)width * sizeof *a->x);
 
@@ -177,8 +185,14 @@ static int gradient(const struct sw_host_launch *l, const void *args)
                                                     .counted = a->counted};
     const float scale = sw_softmax_gradient_scale(&scaled);
     const int64_t across = tiles_of(a->widest, WORD_TILE);
-    const int64_t rows = a->begin[a->kind.classes];
+    const int64_t rows = grouped_rows(&a->kind, a->rows, a->begin);
     int team = sw_team_size(l->threads, rows * a->kind.words / a->kind.classes);
+
+    if (rows == 0) {
+        memset(a->dweight, 0, (size_t)(a->kind.words * a->width) * sizeof *a->dweight);
+        memset(a->dbias, 0, (size_t)a->kind.words * sizeof *a->dbias);
+        return SW_OK;
+    }
 
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < rows; i++)
