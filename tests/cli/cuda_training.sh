@@ -153,13 +153,22 @@ tiny=$recipe
 
 # Steps as graphs: what a launcher reads on the host, instead of leaving it to the kernel, would be
 # as old as the capture.
-for graphs in yes no; do
-    expect 0 run "$tiny" -v --steps 7 --set job.eval_every=3 --out "$T/graphs-$graphs" --name "graphs-$graphs" \
-        --no-ui --device cuda:0 --set cluster.copy=none --set job.graphs=$graphs
-    grep -q 'not as a graph' "$T/out" "$T/err" && fail "graphs = $graphs: a step is not captured"
-done
-"$SW" weights "$T/graphs-no/checkpoint-7.safetensors" diff "$T/graphs-yes/checkpoint-7.safetensors" \
-    --tolerance 0 >"$T/out" 2>"$T/err" || fail "graphs change what is learnt"
+# same_as_graphs NAME RECIPE OPTION...
+same_as_graphs() {
+    name=$1
+    shift
+    for graphs in yes no; do
+        expect 0 run "$@" -v --steps 7 --out "$T/$name-$graphs" --name "$name-$graphs" --no-ui \
+            --device cuda:0 --set cluster.copy=none --set job.graphs=$graphs
+        grep -q 'not as a graph' "$T/out" "$T/err" &&
+            fail "$name, graphs = $graphs: a step is not captured"
+    done
+    "$SW" weights "$T/$name-no/checkpoint-7.safetensors" diff "$T/$name-yes/checkpoint-7.safetensors" \
+        --tolerance 0 >"$T/out" 2>"$T/err" || fail "$name: graphs change what is learnt"
+}
+same_as_graphs graphs "$tiny" --set job.eval_every=3
+same_as_graphs words "$SW_SOURCE_DIR/recipes/rnnlm-class.ini" --set job.eval_every=0 \
+    --set data.train.records=3000 --set data.test.records=320
 
 # All-reduce by NCCL, if installed: one GPU uses it like several.
 if [ -e /dev/nvidiactl ] || [ -f "$SINGA_NCCL_MODULE" ]; then
