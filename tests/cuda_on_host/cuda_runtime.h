@@ -118,6 +118,15 @@ static inline unsigned atomicAdd(unsigned *at, unsigned value)
     return old;
 }
 
+static inline int __popc(unsigned bits)
+{
+    return __builtin_popcount(bits);
+}
+
+/* All threads of the warp call these together. */
+unsigned __ballot_sync(unsigned mask, int is);
+float __shfl_xor_sync(unsigned mask, float value, int lanes);
+
 template <class T> static inline T __ldcg(const T *at)
 {
     return *at;

@@ -243,6 +243,31 @@ void cuda_on_host_multiply(float c[4], const float a[4], const float b[2])
     }
 }
 
+/* Each thread lays its value down, waits for its warp, and reads; it waits once more before the
+ * place is used again. */
+static uint32_t of_warp[WARP];
+
+unsigned __ballot_sync(unsigned mask, int is)
+{
+    unsigned votes = 0;
+    of_warp[threadIdx.x % WARP] = is != 0;
+    __syncwarp();
+    for (unsigned lane = 0; lane < WARP; lane++)
+        votes |= of_warp[lane] << lane;
+    __syncwarp();
+    return votes & mask;
+}
+
+float __shfl_xor_sync(unsigned, float value, int lanes)
+{
+    float other;
+    std::memcpy(&of_warp[threadIdx.x % WARP], &value, sizeof value);
+    __syncwarp();
+    std::memcpy(&other, &of_warp[threadIdx.x % WARP ^ (unsigned)lanes], sizeof other);
+    __syncwarp();
+    return other;
+}
+
 extern "C" {
 unsigned cuda_on_host_together; /* launches of blocks that run together, for tests */
 }
