@@ -15,40 +15,13 @@
  * negatives for every context of a center; here they share them, so that a vector is loaded once
  * for all of them (Ji, Satish, Li, Dubey, "Parallelizing Word2Vec in Shared and Distributed
  * Memory", 2016). Sums have the order of the text for any number of threads. */
-#include "kernels/ops/skip_gram.h"
+#include "kernels/skip_gram.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/ops/embedding.h"
 #include <string.h>
 
 enum { TERMS = 64, PAIRS = 64, LANES = 16, COLUMNS = 16 /* a cache line */ };
-
-/* ---- The arrays between forward and gradient ---- */
-
-/* A center: [position, reach, outputs, then each output's row * 2 + label]. */
-enum { POSITION, REACH, OUTPUTS, FIRST_OUTPUT };
-
-static int64_t picks_per_row(const struct sw_skip_gram_shape *s)
-{
-    return 1 + s->length * (FIRST_OUTPUT + s->outputs);
-}
-
-static int64_t slopes_per_center(const struct sw_skip_gram_shape *s)
-{
-    return 1 + 2 * s->window * s->outputs; /* the loss first, then [outputs][contexts] */
-}
-
-static const int32_t *center_at(const struct sw_skip_gram_shape *s, const int32_t *row, int64_t k)
-{
-    return row + 1 + k * (FIRST_OUTPUT + s->outputs);
-}
-
-/* The contexts of center k are the other centers of [from, to). */
-static struct sw_range reach_of(const int32_t *row, const int32_t *center, int64_t k)
-{
-    const int64_t reach = center[REACH], from = k - reach, to = k + reach + 1;
-    return (struct sw_range){from < 0 ? 0 : from, to > row[0] ? row[0] : to};
-}
 
 /* ---- Drawing ---- */
 
@@ -83,12 +56,6 @@ static uint32_t word_at(struct words *w, int64_t i)
     return w->word[i - first];
 }
 
-/* Returns a whole number below n. */
-static int64_t below(uint32_t word, int64_t n)
-{
-    return (int64_t)(((uint64_t)word * (uint64_t)n) >> 32);
-}
-
 static int32_t pick_negatives(const struct sw_skip_gram_words *k, struct words *w, int64_t at,
                               int32_t token, int32_t *out)
 {
@@ -96,9 +63,8 @@ static int32_t pick_negatives(const struct sw_skip_gram_words *k, struct words *
 
     out[count++] = token * 2 + 1;
     for (int64_t i = 0; i < k->negatives; i++) {
-        const int64_t column = below(word_at(w, at + 2 * i), k->drawn);
-        const bool own = word_at(w, at + 2 * i + 1) < k->below[column];
-        const int32_t drawn = own ? (int32_t)column : k->alias[column];
+        const uint32_t first = word_at(w, at + 2 * i), second = word_at(w, at + 2 * i + 1);
+        const int32_t drawn = sw_skip_gram_draw(k, first, second);
         if (drawn != token)
             out[count++] = drawn * 2;
     }
@@ -108,15 +74,17 @@ static int32_t pick_negatives(const struct sw_skip_gram_words *k, struct words *
 
 static int32_t pick_path(const struct sw_skip_gram_words *k, int32_t token, int32_t *out)
 {
-    const int64_t from = token > 0 ? k->path_end[token - 1] : 0, n = k->path_end[token] - from;
-    memcpy(out, k->path + from, (size_t)n * sizeof *out);
+    const int64_t from = sw_skip_gram_path_begin(k, token), n = k->path_end[token] - from;
+
+    for (int64_t i = 0; i < n; i++)
+        out[i] = k->path[from + i];
     return (int32_t)n;
 }
 
 static void pick_row(const struct sw_skip_gram_args *a, int64_t r, int32_t *row)
 {
     const struct sw_skip_gram_shape *s = &a->shape;
-    const struct sw_skip_gram_words *k = a->words;
+    const struct sw_skip_gram_words *k = &a->words;
     const int32_t *token = a->token + r * s->length;
     struct words w = {.key = a->key,
                       .step = a->step->step,
@@ -126,16 +94,17 @@ static void pick_row(const struct sw_skip_gram_args *a, int64_t r, int32_t *row)
 
     row[0] = 0;
     for (int64_t t = 0; t < s->length; t++) {
-        const int64_t at = t * (2 + 2 * k->negatives);
-        if (token[t] < 0 || sw_philox_uniform(word_at(&w, at)) >= k->keep[token[t]])
+        const int64_t at = sw_skip_gram_first_word(k, t);
+        if (token[t] < 0 || !sw_skip_gram_keeps(k, token[t], word_at(&w, at)))
             continue;
 
+        int32_t *output = center + SW_PICK_FIRST_OUTPUT;
         row[0]++;
-        center[POSITION] = (int32_t)t;
-        center[REACH] = 1 + (int32_t)below(word_at(&w, at + 1), s->window);
-        center[OUTPUTS] = k->alias ? pick_negatives(k, &w, at + 2, token[t], center + FIRST_OUTPUT)
-                                   : pick_path(k, token[t], center + FIRST_OUTPUT);
-        center += FIRST_OUTPUT + s->outputs;
+        center[SW_PICK_POSITION] = (int32_t)t;
+        center[SW_PICK_REACH] = sw_skip_gram_reach(s, word_at(&w, at + 1));
+        center[SW_PICK_OUTPUTS] = k->alias ? pick_negatives(k, &w, at + 2, token[t], output)
+                                           : pick_path(k, token[t], output);
+        center += sw_picks_per_center(s);
     }
 }
 
@@ -220,29 +189,29 @@ SW_KERNEL_INLINE float center_losses(const int32_t *output, int64_t outputs, int
 static void load_next(const struct sw_skip_gram_shape *s, const int32_t *row, int64_t k,
                       const float *table)
 {
-    const int32_t *next = center_at(s, row, k + 1);
+    const int32_t *next = sw_pick_center(s, row, k + 1);
 
-    for (int32_t o = 0; k + 1 < row[0] && o < next[OUTPUTS]; o++)
-        sw_load_ahead(table + (next[FIRST_OUTPUT + o] >> 1) * s->width, s->width);
+    for (int32_t o = 0; k + 1 < row[0] && o < next[SW_PICK_OUTPUTS]; o++)
+        sw_load_ahead(table + (next[SW_PICK_FIRST_OUTPUT + o] >> 1) * s->width, s->width);
 }
 
 SW_KERNEL static void score_center(const struct sw_skip_gram_args *a, const int32_t *row, int64_t k,
                                    const float *x, float *slope)
 {
     const struct sw_skip_gram_shape *s = &a->shape;
-    const int32_t *center = center_at(s, row, k), *output = center + FIRST_OUTPUT;
-    const struct sw_range reach = reach_of(row, center, k);
+    const int32_t *center = sw_pick_center(s, row, k), *output = center + SW_PICK_FIRST_OUTPUT;
+    const struct sw_pick_reach reach = sw_pick_reach_of(row, center, k);
     const float *context[2 * SW_SKIP_GRAM_WINDOW];
     int64_t n = 0;
 
     load_next(s, row, k, a->output);
     for (int64_t c = reach.from; c < reach.to; c++)
         if (c != k)
-            context[n++] = x + center_at(s, row, c)[POSITION] * s->width;
+            context[n++] = x + sw_pick_center(s, row, c)[SW_PICK_POSITION] * s->width;
 
-    for (int32_t o = 0; o < center[OUTPUTS]; o++)
+    for (int32_t o = 0; o < center[SW_PICK_OUTPUTS]; o++)
         products(a->output + (output[o] >> 1) * s->width, context, n, s->width, slope + 1 + o * n);
-    slope[0] = center_losses(output, center[OUTPUTS], n, slope + 1);
+    slope[0] = center_losses(output, center[SW_PICK_OUTPUTS], n, slope + 1);
 }
 
 static int check_tokens(const struct sw_skip_gram_args *a, int64_t rows, struct sw_err *err)
@@ -264,10 +233,10 @@ static void sum_losses(const struct sw_skip_gram_args *a, int64_t rows)
 
     memset(a->loss, 0, (size_t)s->rows * sizeof *a->loss);
     for (int64_t r = 0; r < rows; r++) {
-        const float *slope = a->slope + r * s->length * slopes_per_center(s);
+        const float *slope = a->slope + r * s->length * sw_slopes_per_center(s);
         double of_row = 0;
-        for (int64_t k = 0; k < a->picks[r * picks_per_row(s)]; k++)
-            of_row += (double)slope[k * slopes_per_center(s)];
+        for (int64_t k = 0; k < a->picks[r * sw_picks_per_row(s)]; k++)
+            of_row += (double)slope[k * sw_slopes_per_center(s)];
         a->loss[r] = (float)of_row;
         sum += of_row;
     }
@@ -286,21 +255,21 @@ static int forward(const struct sw_host_launch *l, const void *args)
         return rc;
 
     for (int64_t r = rows; r < s->rows; r++)
-        a->picks[r * picks_per_row(s)] = 0;
+        a->picks[r * sw_picks_per_row(s)] = 0;
 
     int team = sw_team_size(l->threads, rows * s->length * s->window * s->outputs * s->width);
 #pragma omp parallel num_threads(team) if (team > 1)
     {
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < rows; r++)
-            pick_row(a, r, a->picks + r * picks_per_row(s));
+            pick_row(a, r, a->picks + r * sw_picks_per_row(s));
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < rows * s->length; i++) {
             const int64_t r = i / s->length, k = i % s->length;
-            const int32_t *row = a->picks + r * picks_per_row(s);
+            const int32_t *row = a->picks + r * sw_picks_per_row(s);
             if (k < row[0])
                 score_center(a, row, k, a->x + r * s->length * s->width,
-                             a->slope + i * slopes_per_center(s));
+                             a->slope + i * sw_slopes_per_center(s));
         }
     }
 
@@ -312,7 +281,13 @@ static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_skip_gram_args *a = args;
     const struct sw_skip_gram_shape *s = &a->shape;
+    const struct sw_skip_gram_words *k = &a->words;
 
+    SW_ARRAY(out, k, keep, sw_op_floats(s->vocabulary));
+    SW_ARRAY_OR_NULL(out, k, below, (size_t)k->drawn * sizeof *k->below);
+    SW_ARRAY_OR_NULL(out, k, alias, (size_t)k->drawn * sizeof *k->alias);
+    SW_ARRAY_OR_NULL(out, k, path, (size_t)k->path_count * sizeof *k->path);
+    SW_ARRAY_OR_NULL(out, k, path_end, (size_t)s->vocabulary * sizeof *k->path_end);
     SW_ARRAY(out, a, token, sw_op_floats(s->rows * s->length));
     SW_ARRAY(out, a, x, sw_op_floats(s->rows * s->length * s->width));
     SW_ARRAY(out, a, output, sw_op_matrix(s->output_rows, s->width));
@@ -380,16 +355,16 @@ static void context_gradient(const struct sw_skip_gram_gradient_args *a, const i
     struct terms t = {0};
 
     for (int64_t k = from; k < row[0] && k <= j + s->window; k++) {
-        const int32_t *center = center_at(s, row, k);
-        const struct sw_range reach = reach_of(row, center, k);
+        const int32_t *center = sw_pick_center(s, row, k);
+        const struct sw_pick_reach reach = sw_pick_reach_of(row, center, k);
         if (k == j || j < reach.from || j >= reach.to)
             continue;
 
         const int64_t n = reach.to - reach.from - 1;
-        const float *of = slope + k * slopes_per_center(s) + 1 + j - reach.from - (j > k);
-        for (int32_t o = 0; o < center[OUTPUTS]; o++)
-            add(&t, scale * of[o * n], a->output + (center[FIRST_OUTPUT + o] >> 1) * s->width, all,
-                dx);
+        const float *of = slope + k * sw_slopes_per_center(s) + 1 + j - reach.from - (j > k);
+        for (int32_t o = 0; o < center[SW_PICK_OUTPUTS]; o++)
+            add(&t, scale * of[o * n],
+                a->output + (center[SW_PICK_FIRST_OUTPUT + o] >> 1) * s->width, all, dx);
     }
 
     add_terms(&t, all, dx);
@@ -401,18 +376,19 @@ static void output_gradients(const struct sw_skip_gram_gradient_args *a, const i
                              struct sw_range columns)
 {
     const struct sw_skip_gram_shape *s = &a->shape;
-    const int32_t *center = center_at(s, row, k);
-    const struct sw_range reach = reach_of(row, center, k);
-    const float *of = slope + k * slopes_per_center(s) + 1;
+    const int32_t *center = sw_pick_center(s, row, k);
+    const struct sw_pick_reach reach = sw_pick_reach_of(row, center, k);
+    const float *of = slope + k * sw_slopes_per_center(s) + 1;
 
-    for (int32_t o = 0; o < center[OUTPUTS]; o++) {
-        float *y =
-            a->doutput + sw_row_list_find(a->listed, center[FIRST_OUTPUT + o] >> 1) * s->width;
+    for (int32_t o = 0; o < center[SW_PICK_OUTPUTS]; o++) {
+        float *y = a->doutput +
+                   sw_row_list_find(a->listed, center[SW_PICK_FIRST_OUTPUT + o] >> 1) * s->width;
         struct terms t = {0};
 
         for (int64_t c = reach.from; c < reach.to; c++)
             if (c != k)
-                add(&t, scale * *of++, x + center_at(s, row, c)[POSITION] * s->width, columns, y);
+                add(&t, scale * *of++, x + sw_pick_center(s, row, c)[SW_PICK_POSITION] * s->width,
+                    columns, y);
         add_terms(&t, columns, y);
     }
 }
@@ -423,11 +399,11 @@ static void list_rows(const struct sw_skip_gram_gradient_args *a, int64_t rows)
 
     sw_row_list_begin(a->listed);
     for (int64_t r = 0; r < rows && a->listed; r++) {
-        const int32_t *row = a->picks + r * picks_per_row(s);
+        const int32_t *row = a->picks + r * sw_picks_per_row(s);
         for (int64_t k = 0; k < row[0]; k++) {
-            const int32_t *center = center_at(s, row, k);
-            for (int32_t o = 0; o < center[OUTPUTS]; o++)
-                sw_row_list_add(a->listed, center[FIRST_OUTPUT + o] >> 1);
+            const int32_t *center = sw_pick_center(s, row, k);
+            for (int32_t o = 0; o < center[SW_PICK_OUTPUTS]; o++)
+                sw_row_list_add(a->listed, center[SW_PICK_FIRST_OUTPUT + o] >> 1);
         }
     }
 }
@@ -443,10 +419,13 @@ static void context_gradients(const struct sw_host_launch *l,
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t i = 0; i < rows * s->length; i++) {
         const int64_t r = i / s->length, j = i % s->length;
-        const int32_t *row = a->picks + r * picks_per_row(s);
-        if (j < row[0])
-            context_gradient(a, row, j, a->slope + r * s->length * slopes_per_center(s), scale,
-                             a->dx + (r * s->length + center_at(s, row, j)[POSITION]) * s->width);
+        const int32_t *row = a->picks + r * sw_picks_per_row(s);
+        if (j >= row[0])
+            continue;
+
+        const int64_t at = r * s->length + sw_pick_center(s, row, j)[SW_PICK_POSITION];
+        context_gradient(a, row, j, a->slope + r * s->length * sw_slopes_per_center(s), scale,
+                         a->dx + at * s->width);
     }
 }
 
@@ -469,10 +448,11 @@ static int gradient(const struct sw_host_launch *l, const void *args)
     {
         struct sw_range columns = sw_team_range(s->width, COLUMNS);
         for (int64_t r = 0; r < rows && columns.from < columns.to; r++) {
-            const int32_t *row = a->picks + r * picks_per_row(s);
+            const int32_t *row = a->picks + r * sw_picks_per_row(s);
             for (int64_t k = 0; k < row[0]; k++)
                 output_gradients(a, row, k, a->x + r * s->length * s->width,
-                                 a->slope + r * s->length * slopes_per_center(s), scale, columns);
+                                 a->slope + r * s->length * sw_slopes_per_center(s), scale,
+                                 columns);
         }
     }
 

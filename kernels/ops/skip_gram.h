@@ -1,7 +1,6 @@
 /* Skip-gram with negative sampling or a hierarchical softmax: which pairs of words a text gives,
  * their losses and gradients. Formulas and sources: kernels/cpu/skip_gram.c. Rows are windows of
- * running text, `length` tokens each; matrices are plain. There is no CUDA kernel: the tables of
- * struct sw_skip_gram_words are in host memory. */
+ * running text, `length` tokens each; matrices are plain. All devices draw the same pairs. */
 #pragma once
 
 #include "base/philox.h"
@@ -18,7 +17,7 @@ struct sw_skip_gram_shape {
     int64_t output_rows; /* of the matrix of output vectors */
 };
 
-/* What is known of the words; host memory, frozen. */
+/* What is known of the words; the arrays are in device memory and frozen. */
 struct sw_skip_gram_words {
     const float *keep;     /* [vocabulary]: the probability that an occurrence is not left out */
     int64_t negatives;     /* words drawn per center, from the distribution below */
@@ -26,8 +25,9 @@ struct sw_skip_gram_words {
                               word is below this, else alias[i] */
     const int32_t *alias;  /* [drawn]; NULL: hierarchical softmax */
     int64_t drawn;
-    const int32_t *path;     /* node * 2 + label, from the root on; or NULL */
-    const int64_t *path_end; /* [vocabulary]: the end of the path of each word */
+    const int32_t *path;     /* [path_count]: node * 2 + label, from the root on; or NULL */
+    const int64_t *path_end; /* [vocabulary]: the end of the path of each word; or NULL */
+    int64_t path_count;
 };
 
 /* Bytes of the arrays that forward writes and the gradient reads, for all rows. */
@@ -45,7 +45,7 @@ static inline size_t sw_skip_gram_slope_bytes(const struct sw_skip_gram_shape *s
  * the key, the step and its global number. */
 struct sw_skip_gram_args {
     struct sw_skip_gram_shape shape;
-    const struct sw_skip_gram_words *words; /* host memory */
+    struct sw_skip_gram_words words;
     struct sw_philox key;
     float weight; /* factor of result.sum */
     const int32_t *token;
@@ -72,6 +72,7 @@ struct sw_skip_gram_gradient_args {
     float *dx;
     float *doutput;
     struct sw_row_list *listed; /* host memory: unless NULL, doutput gets the rows of the outputs
-                                   that occur, and the list of these (kernels/row_list.h) */
+                                   that occur, and the list of these (kernels/row_list.h). A GPU
+                                   writes all rows and no list */
 };
 extern const struct sw_op sw_op_skip_gram_gradient;

@@ -24,17 +24,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     int rc = sw_skip_gram_begin(l, s, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_huffman_make(&st->tree, st->times, st->known, err);
+    rc = sw_huffman_make(&st->host.tree, st->host.times, st->known, err);
     if (rc != SW_OK)
         return rc;
 
-    st->words.path = st->tree.path;
-    st->words.path_end = st->tree.end;
-    st->shape.outputs = st->tree.longest;
+    st->shape.outputs = st->host.tree.longest;
     st->shape.output_rows = c->vocabulary - 1;
-    sw_skip_gram_finish(l);
 
-    return SW_OK;
+    return sw_skip_gram_finish(l, s, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -44,6 +41,10 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "vocabulary = 33\nwindow = 3\nsubsample = 0.02\nweight = 0.5\n",
      .src = {{3, {2, 30, 20}, 0}, {2, {2, 30}, 33}},
      .dst = {2}},
+    {.recipe = "vocabulary = 300\nwindow = 12\nsubsample = 0\n",
+     .src = {{3, {2, 26, 20}, 0}, {2, {2, 26}, 300}},
+     .dst = {2},
+     .tolerance = 1e-3},
     {0},
 };
 

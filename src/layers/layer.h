@@ -347,7 +347,8 @@ enum sw_layer_scores {
  *   backward_reads_src and backward_reads_dst if backward reads old values. It adds parameters with
  *   sw_layer_add_param. A layer that is a single plan leaves all of this to sw_layer_use_plan
  *   (lrn.c). A layer that needs whole rows reads its sources through layers/share/plain.h, so that
- *   it accepts any layout.
+ *   it accepts any layout. Tables that operations read are copied to the device here, once
+ *   (layers/share/skip_gram.c).
  * - forward and backward: queue operations and plans and never ask which device they run on. On
  *   devices whose streams are captured they must queue the same operations with the same arguments
  *   in every step; values that change are read from struct sw_step in device memory.

@@ -33,16 +33,16 @@ static void fill_alias(struct sw_skip_gram *st, double *share, int64_t *columns)
     int64_t small = 0, large = n;
 
     for (int64_t i = 0; i < n; i++) {
-        st->below[i] = UINT32_MAX;
-        st->alias[i] = (int32_t)i;
+        st->host.below[i] = UINT32_MAX;
+        st->host.alias[i] = (int32_t)i;
         columns[share[i] < 1 ? small++ : --large] = i;
     }
 
     while (small > 0 && large < n) {
         const int64_t low = columns[--small], high = columns[large];
 
-        st->below[low] = (uint32_t)(share[low] * 0x1p32);
-        st->alias[low] = (int32_t)high;
+        st->host.below[low] = (uint32_t)(share[low] * 0x1p32);
+        st->host.alias[low] = (int32_t)high;
         share[high] -= 1 - share[low];
         if (share[high] < 1) {
             large++;
@@ -57,16 +57,16 @@ static int make_alias(struct sw_skip_gram *st, struct sw_err *err)
     double *share = sw_calloc(n, sizeof *share), total = 0;
     int64_t *columns = sw_calloc(n, sizeof *columns);
 
-    st->below = sw_calloc(n, sizeof *st->below);
-    st->alias = sw_calloc(n, sizeof *st->alias);
-    if (!share || !columns || !st->below || !st->alias) {
+    st->host.below = sw_calloc(n, sizeof *st->host.below);
+    st->host.alias = sw_calloc(n, sizeof *st->host.alias);
+    if (!share || !columns || !st->host.below || !st->host.alias) {
         sw_free(share);
         sw_free(columns);
         return sw_err_nomem(err, "a table of words", n * sizeof *share);
     }
 
     for (size_t i = 0; i < n; i++)
-        total += share[i] = pow((double)st->times[i], 0.75);
+        total += share[i] = pow((double)st->host.times[i], 0.75);
     for (size_t i = 0; i < n; i++)
         share[i] *= (double)n / total;
     fill_alias(st, share, columns);
@@ -89,14 +89,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
 
     st->words.negatives = c->negatives;
-    st->words.below = st->below;
-    st->words.alias = st->alias;
-    st->words.drawn = st->known;
     st->shape.outputs = 1 + c->negatives;
     st->shape.output_rows = c->common.vocabulary;
-    sw_skip_gram_finish(l);
 
-    return SW_OK;
+    return sw_skip_gram_finish(l, s, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -106,6 +102,10 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "vocabulary = 30\nwindow = 5\nsubsample = 0.02\nweight = 0.5\n",
      .src = {{3, {2, 40, 20}, 0}, {2, {2, 40}, 30}},
      .dst = {2}},
+    {.recipe = "vocabulary = 70\nwindow = 64\nnegatives = 9\nsubsample = 0\n",
+     .src = {{3, {2, 24, 36}, 0}, {2, {2, 24}, 70}},
+     .dst = {2},
+     .tolerance = 1e-3},
     {0},
 };
 

@@ -34,12 +34,13 @@ static int count_words(struct sw_skip_gram *st, const struct sw_layer *l, int64_
                           "vocabulary = %lld, but the text has %lld different tokens",
                           (long long)vocabulary, (long long)st->known);
 
-    st->times = sw_calloc((size_t)vocabulary, sizeof *st->times);
-    if (!st->times)
-        return sw_err_nomem(err, "the counts of words", (size_t)vocabulary * sizeof *st->times);
+    st->host.times = sw_calloc((size_t)vocabulary, sizeof *st->host.times);
+    if (!st->host.times)
+        return sw_err_nomem(err, "the counts of words",
+                            (size_t)vocabulary * sizeof *st->host.times);
 
     for (int32_t w = 0; w < st->known; w++)
-        st->times[w] = words ? sw_lexicon_times(words, w) : 1;
+        st->host.times[w] = words ? sw_lexicon_times(words, w) : 1;
     return SW_OK;
 }
 
@@ -48,19 +49,18 @@ static int set_keep(struct sw_skip_gram *st, double subsample, struct sw_err *er
     const int64_t vocabulary = st->known;
     double total = 0;
 
-    st->keep = sw_calloc((size_t)vocabulary, sizeof *st->keep);
-    if (!st->keep)
-        return sw_err_nomem(err, "the shares of words", (size_t)vocabulary * sizeof *st->keep);
+    st->host.keep = sw_calloc((size_t)vocabulary, sizeof *st->host.keep);
+    if (!st->host.keep)
+        return sw_err_nomem(err, "the shares of words", (size_t)vocabulary * sizeof *st->host.keep);
 
     for (int64_t w = 0; w < vocabulary; w++)
-        total += (double)st->times[w];
+        total += (double)st->host.times[w];
     for (int64_t w = 0; w < vocabulary; w++) {
-        const double f = (double)st->times[w] / total;
+        const double f = (double)st->host.times[w] / total;
         const bool rare = subsample <= 0 || !(f > 0);
-        st->keep[w] = rare ? 1 : (float)fmin(1, (sqrt(f / subsample) + 1) * subsample / f);
+        st->host.keep[w] = rare ? 1 : (float)fmin(1, (sqrt(f / subsample) + 1) * subsample / f);
     }
 
-    st->words.keep = st->keep;
     return SW_OK;
 }
 
@@ -89,15 +89,97 @@ int sw_skip_gram_begin(struct sw_layer *l, const struct sw_layer_setup *s, struc
     return set_keep(st, c->subsample, err);
 }
 
-void sw_skip_gram_finish(struct sw_layer *l)
+/* ---- Tables on the device ---- */
+
+static void free_host(struct sw_skip_gram_setup *h)
+{
+    sw_free(h->times);
+    sw_free(h->keep);
+    sw_free(h->below);
+    sw_free(h->alias);
+    sw_huffman_fini(&h->tree);
+    *h = (struct sw_skip_gram_setup){0};
+}
+
+enum { KEEP, BELOW, ALIAS, PATH, PATH_END, TABLES };
+
+struct table {
+    const void *host;
+    size_t bytes, at; /* at: offset in st->tables */
+};
+
+static int copy_tables(struct sw_skip_gram *st, const struct table *table, struct sw_stream *stream,
+                       struct sw_err *err)
+{
+    for (int i = 0; i < TABLES; i++) {
+        int rc = table[i].bytes ? sw_copy(stream, sw_layer_at(st->tables, table[i].at),
+                                          table[i].host, table[i].bytes, err)
+                                : SW_OK;
+        if (rc != SW_OK)
+            return rc;
+    }
+
+    return SW_OK;
+}
+
+static const void *table_at(const struct sw_skip_gram *st, const struct table *table)
+{
+    return table->bytes ? sw_layer_at(st->tables, table->at) : NULL;
+}
+
+/* Only copies of the device access its memory, so it is written once here, and never again. The
+ * wait is also for the host arrays, which are freed afterwards. */
+static int move_tables(struct sw_skip_gram *st, struct sw_stream *stream, struct sw_err *err)
+{
+    const struct sw_skip_gram_setup *h = &st->host;
+    struct sw_skip_gram_words *w = &st->words;
+    const size_t n = (size_t)st->known;
+    struct table table[TABLES] = {[KEEP] = {h->keep, n * sizeof *h->keep},
+                                  [BELOW] = {h->below, h->below ? n * sizeof *h->below : 0},
+                                  [ALIAS] = {h->alias, h->alias ? n * sizeof *h->alias : 0}};
+
+    if (h->tree.path) {
+        w->path_count = h->tree.end[n - 1];
+        table[PATH] = (struct table){h->tree.path, (size_t)w->path_count * sizeof *h->tree.path, 0};
+        table[PATH_END] = (struct table){h->tree.end, n * sizeof *h->tree.end, 0};
+    }
+
+    for (int i = 0; i < TABLES; i++)
+        table[i].at = sw_layer_reserve(&st->table_bytes, table[i].bytes);
+
+    st->device = stream->dev;
+    int rc = sw_device_alloc(st->device, st->table_bytes, "tables of words", &st->tables, err);
+    if (rc != SW_OK)
+        return rc;
+
+    struct sw_err other; /* only the first error is returned */
+    rc = copy_tables(st, table, stream, err);
+    int waited = sw_stream_wait(stream, rc == SW_OK ? err : &other);
+    rc = rc == SW_OK ? waited : rc;
+    if (rc != SW_OK)
+        return rc;
+
+    w->keep = table_at(st, &table[KEEP]);
+    w->below = table_at(st, &table[BELOW]);
+    w->alias = table_at(st, &table[ALIAS]);
+    w->path = table_at(st, &table[PATH]);
+    w->path_end = table_at(st, &table[PATH_END]);
+    w->drawn = w->alias ? st->known : 0;
+
+    return SW_OK;
+}
+
+int sw_skip_gram_finish(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_skip_gram *st = l->state;
     const struct sw_skip_gram_shape *k = &st->shape;
     const int64_t output[] = {k->output_rows, k->width};
     const struct sw_desc layout = sw_desc_plain(SW_F32, 2, output);
 
-    sw_free(st->times);
-    st->times = NULL;
+    int rc = move_tables(st, s->stream, err);
+    if (rc != SW_OK)
+        return rc;
+    free_host(&st->host);
 
     sw_layer_add_param(l, "output", &layout, 0, 0)->lists_rows = true;
     l->dst.desc = sw_desc_plain(SW_F32, 1, &k->rows);
@@ -107,14 +189,18 @@ void sw_skip_gram_finish(struct sw_layer *l)
     l->flops_forward =
         2.0 * (double)(k->rows * k->length * (k->window + 1) * k->outputs * k->width);
     l->flops_backward = 2 * l->flops_forward;
+
+    return SW_OK;
 }
+
+/* ---- Callbacks ---- */
 
 int sw_skip_gram_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_skip_gram_conf *c = l->conf;
     const struct sw_skip_gram *st = l->state;
     struct sw_skip_gram_args a = {.shape = st->shape,
-                                  .words = &st->words,
+                                  .words = st->words,
                                   .key = st->key,
                                   .weight = (float)c->weight,
                                   .token = l->src[1]->data,
@@ -153,9 +239,7 @@ void sw_skip_gram_teardown(struct sw_layer *l)
     if (!st)
         return;
 
-    sw_free(st->times);
-    sw_free(st->keep);
-    sw_free(st->below);
-    sw_free(st->alias);
-    sw_huffman_fini(&st->tree);
+    free_host(&st->host);
+    if (st->device)
+        sw_device_free(st->device, st->tables, st->table_bytes);
 }

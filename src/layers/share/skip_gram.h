@@ -28,26 +28,36 @@ struct sw_skip_gram_conf {
                .def = "1e-3", .min = 0, .max = 1),                                                 \
         SW_LOSS_WEIGHT_OPT(conf, weight)
 
+/* What setup computes of the words, in host memory; owned, and freed when it is on the device. */
+struct sw_skip_gram_setup {
+    int64_t *times; /* [known] */
+    float *keep;    /* these are copied to where `words` points */
+    uint32_t *below;
+    int32_t *alias;
+    struct sw_huffman tree;
+};
+
 struct sw_skip_gram {
     struct sw_skip_gram_shape shape;
     struct sw_skip_gram_words words;
     struct sw_philox key;
     struct sw_plain vectors;
     size_t picks_at, slope_at; /* offsets in saved */
-    int64_t *times;            /* owned [vocabulary]: only in setup */
     int64_t known;             /* tokens 0 .. known - 1 may occur */
-    float *keep;               /* owned: these are what `words` points to */
-    uint32_t *below;
-    int32_t *alias;
-    struct sw_huffman tree;
+    struct sw_skip_gram_setup host;
+    struct sw_device *device; /* borrowed: of `tables` */
+    void *tables;             /* owned device memory: the arrays of `words` */
+    size_t table_bytes;
 };
 
 /* The first part of setup: checks the sources, counts the words, and computes how often each is
- * left out. Then the layer sets shape.outputs, shape.output_rows and the rest of st->words, and
- * calls sw_skip_gram_finish. Errors: SW_ERR_INVALID naming the shapes, SW_ERR_NOMEM. */
+ * left out. Then the layer sets shape.outputs, shape.output_rows, words.negatives and the rest of
+ * st->host, and calls sw_skip_gram_finish, which copies the tables to the device and waits for the
+ * copies. Errors: SW_ERR_INVALID naming the shapes, SW_ERR_NOMEM, those of the device. */
 int sw_skip_gram_begin(struct sw_layer *l, const struct sw_layer_setup *s,
                        struct sw_err *err) SW_MUST_CHECK;
-void sw_skip_gram_finish(struct sw_layer *l);
+int sw_skip_gram_finish(struct sw_layer *l, const struct sw_layer_setup *s,
+                        struct sw_err *err) SW_MUST_CHECK;
 
 /* Callbacks and parameter names of the layer types. */
 int sw_skip_gram_forward(struct sw_layer *l, const struct sw_pass *r,

@@ -1,8 +1,8 @@
 /* The memory plan of a net: offsets in the arena of everything that a step needs, and offsets in
  * host memory of offloaded activations. Made from an execution order; one owner.
  *
- * All memory of a step is in this plan, in the parameter table, or in queues made at setup: a step
- * allocates nothing itself (oneDNN allocates a few small objects per call). */
+ * All memory of a step is in this plan, in the parameter table, or in queues and tables made at
+ * setup: a step allocates nothing itself (oneDNN allocates a few small objects per call). */
 #pragma once
 
 #include "net/exec/branch_order.h"
