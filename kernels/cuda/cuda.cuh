@@ -174,6 +174,28 @@ template <typename T> static __device__ __forceinline__ T sw_block_max(T value, 
     return sw_block_reduce<T, sw_larger<T>>(value, room);
 }
 
+/* Returns how many threads of the block before this one have `is`, and sets *all to how many of
+ * them have it. room has an element per warp and may be reused immediately by this function. */
+static __device__ __forceinline__ unsigned sw_block_rank(bool is, unsigned *room, unsigned *all)
+{
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned votes = __ballot_sync(0xffffffffu, is);
+    unsigned before = __popc(votes & ((1u << lane) - 1));
+
+    __syncthreads(); /* all have read it */
+    if (lane == 0)
+        room[warp] = __popc(votes);
+    __syncthreads();
+
+    *all = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) {
+        before += w < warp ? room[w] : 0;
+        *all += room[w];
+    }
+
+    return before;
+}
+
 /* Returns the blocks of a kernel that sums rows: one partial sum per block. */
 static inline unsigned sw_sum_blocks(int64_t rows)
 {

@@ -110,6 +110,11 @@ int sw_cuda_ais_begin(const struct sw_ais_args *a, const struct sw_cuda_launch *
 int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch *l);
 int sw_cuda_ais_result(const struct sw_ais_args *a, const struct sw_cuda_launch *l);
 
+/* ---- skip_gram_gradient.cu: of sw_op_skip_gram_gradient ---- */
+
+int sw_cuda_skip_gram_gradient(const struct sw_cuda_launch *l, const void *args);
+size_t sw_cuda_skip_gram_gradient_room(const void *args);
+
 /* ---- recurrent.cu ---- */
 
 /* The arrays of one step: gates contain the products on entry and the gates on return, in blocks of

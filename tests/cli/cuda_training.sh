@@ -112,6 +112,34 @@ tiny=$recipe
 "$SW" weights "$T/cpu-steps/checkpoint-3.safetensors" diff "$T/steps/checkpoint-3.safetensors" \
     --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "an unrolled lstm has other parameters than the CPU"
 
+# Pairs of words, whose tables are on the device. No step waits for the host.
+sed -n '1,/^length/p' "$T/steps.ini" >"$T/pairs.ini"
+cat >>"$T/pairs.ini" <<END
+unit = words
+[layer tokens]
+type = input
+field = tokens
+[layer vectors]
+type = embedding
+src = tokens
+vocabulary = 9
+outputs = 6
+[layer loss]
+type = negative_sampling
+src = vectors, tokens
+vocabulary = 9
+subsample = 0.1
+END
+tiny=$T/pairs.ini
+for type in negative_sampling hierarchical_softmax; do
+    train "cpu-$type" --device cpu --set "layer.loss.type=$type"
+    train "$type" --device cuda:0 --set "layer.loss.type=$type"
+    grep -q 'not as a graph' "$T/out" "$T/err" && fail "$type: a step is not captured"
+    "$SW" weights "$T/cpu-$type/checkpoint-3.safetensors" diff "$T/$type/checkpoint-3.safetensors" \
+        --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "$type has other parameters than the CPU"
+done
+tiny=$recipe
+
 # An RBM whose hidden units are partitioned over two workers, at a boundary within a block of draws.
 cat >"$T/machine.ini" <<END
 [job]
