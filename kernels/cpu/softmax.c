@@ -7,7 +7,7 @@
 #include "kernels/ops/softmax.h"
 #include "kernels/cpu/softmax.h"
 
-enum { LANES = SW_ROW_LANES, PIECE = 64 /* places per loop */ };
+enum { PIECE = 64 }; /* places per loop */
 
 /* ---- Adjacent classes ---- */
 
@@ -19,22 +19,7 @@ SW_KERNEL static void row(int64_t n, const float *x, float *y)
 
 SW_KERNEL static void row_backward(int64_t n, const float *y, const float *dy, float *dx)
 {
-    float lane[LANES] = {0};
-    double sum = 0;
-    int64_t whole = n / LANES * LANES;
-
-    for (int64_t i = 0; i < whole; i += LANES) {
-#pragma omp simd
-        for (int64_t j = 0; j < LANES; j++)
-            lane[j] += y[i + j] * dy[i + j];
-    }
-
-    for (int64_t i = whole; i < n; i++)
-        lane[i - whole] += y[i] * dy[i];
-    for (int j = 0; j < LANES; j++)
-        sum += (double)lane[j];
-
-    float dot = (float)sum;
+    const float dot = (float)sw_row_dot(y, dy, n);
 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)

@@ -1,12 +1,10 @@
 /* The exponentials of a row of scores, for losses with a softmax. */
 #pragma once
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/vmath.h"
 
-enum {
-    SW_ROW_LANES = 16, /* sums use this fixed number of float lanes, which are added in double */
-    SW_EXP_COST = 8,   /* light operations per exponential */
-};
+enum { SW_EXP_COST = 8 }; /* light operations per exponential */
 
 SW_KERNEL_INLINE float sw_row_max(const float *x, int64_t n)
 {

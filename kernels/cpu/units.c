@@ -4,9 +4,10 @@
 #include "kernels/ops/units.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/lanes.h"
 #include <math.h>
 
-enum { WORDS = SW_DRAW_WORDS, LANES = 16, GRAIN = 8 /* light operations per element */ };
+enum { WORDS = SW_DRAW_WORDS, LANES = SW_ROW_LANES, GRAIN = 8 /* light operations per element */ };
 
 /* Returns log(1 + exp z). */
 SW_KERNEL_INLINE float softplus(float z)
@@ -249,22 +250,7 @@ SW_KERNEL static double energy_of_row(enum sw_units units, bool free, const floa
 
 SW_KERNEL static double dot(const float *x, const float *y, int64_t n)
 {
-    float lane[LANES] = {0};
-    int64_t whole = n / LANES * LANES;
-    double sum = 0;
-
-    for (int64_t i = 0; i < whole; i += LANES) {
-#pragma omp simd
-        for (int64_t j = 0; j < LANES; j++)
-            lane[j] += x[i + j] * y[i + j];
-    }
-
-    for (int64_t i = whole; i < n; i++)
-        lane[i - whole] += x[i] * y[i];
-    for (int j = 0; j < LANES; j++)
-        sum += (double)lane[j];
-
-    return sum;
+    return sw_row_dot(x, y, n);
 }
 
 static double whole_energy_of_row(const struct sw_unit_energy_args *e, int64_t r)
