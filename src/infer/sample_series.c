@@ -3,6 +3,7 @@
 #include "run/job_private.h"
 
 #include "base/os.h"
+#include "base/philox.h"
 #include "checkpoint/checkpoint.h"
 #include "data/scaling.h"
 #include "data/source.h"
@@ -242,12 +243,14 @@ static int next_frame(struct series *s, int64_t t, struct sw_err *err)
 
     for (int i = 0; i < s->inputs; i++)
         data[i] = s->input[i].row;
+    /* Mixed, so that every bit of the seed counts, and passes of two seeds overlap only by chance.
+     */
     const struct sw_inference_input input = {.names = s->names,
                                              .data = data,
                                              .count = s->inputs,
                                              .valid = 1,
                                              .sequences_begin = t == 0,
-                                             .pass = (s->args->seed << 32) + (uint64_t)t};
+                                             .pass = sw_mix64(s->args->seed) + (uint64_t)t};
     rc = sw_inference_pass(&s->net, &input, &frame, err);
     if (rc != SW_OK)
         return rc;

@@ -76,6 +76,8 @@ expect 0 sample motion --length 50 --output "$T/b.npy" --seed 1 --set layer.next
 expect 0 sample motion --length 50 --output "$T/c.npy" --seed 2 --set layer.next.sampled=yes
 cmp -s "$T/a.npy" "$T/b.npy" || fail 'the same seed gave another series'
 cmp -s "$T/a.npy" "$T/c.npy" && fail 'another seed gave the same series'
+expect 0 sample motion --length 50 --output "$T/c.npy" --seed 4294967297 --set layer.next.sampled=yes
+cmp -s "$T/a.npy" "$T/c.npy" && fail 'a seed that differs only above bit 31 gave the same series'
 expect 0 sample motion --length 2 --json
 has out '"frames": ?\[\[-?[0-9.e-]+,'
 expect 0 sample motion --length 2 --json --output "$T/json.npy"
