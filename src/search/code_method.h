@@ -8,6 +8,9 @@
 #include "search/row_labels.h"
 
 enum { SW_CODE_VIEWS = 2 };
+/* A ridge is a factor of the variances; a smaller one is lost in the rounding of doubles. */
+#define SW_CODE_LEAST_RIDGE 1e-12
+#define SW_CODE_MOST_RIDGE 1e6
 
 struct sw_code_fit {
     struct sw_vectors view[SW_CODE_VIEWS]; /* checked; the second has count 0 for methods of one */
@@ -34,6 +37,7 @@ struct sw_code_method {
     unsigned takes;   /* enum sw_code_takes */
     double usual_ridge;
     int usual_clusters;
+    bool any_scale; /* it learns nothing from how large numbers are */
     /* Fits zeroed encoders, with their own memory (sw_encoder_room), also after an error. */
     int (*fit)(const struct sw_code_fit *f, struct sw_encoder view[SW_CODE_VIEWS],
                struct sw_err *err);

@@ -25,5 +25,6 @@ const struct sw_code_method sw_code_hyperplanes = {
     .help = "random hyperplanes through the mean (Charikar 2002)",
     .views = 1,
     .takes = SW_CODE_SEED,
+    .any_scale = true,
     .fit = fit,
 };

@@ -8,11 +8,25 @@
 #include "search/cca.h"
 #include "search/clusters.h"
 #include "search/code_method.h"
+#include <string.h>
 
 struct work {
     struct sw_vectors p[SW_CODE_VIEWS]; /* owned: rows by their distances */
     struct sw_cca cca;
 };
+
+/* Rows that differ may still be as far from every centroid. */
+static int check_distances(const struct sw_vectors *p, int v, struct sw_err *err)
+{
+    for (int64_t row = 1; row < p->count; row++)
+        if (memcmp(sw_vector(p, row), p->at, (size_t)p->dims * sizeof *p->at) != 0)
+            return SW_OK;
+
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "the rows of the %s view are all as far from its %d centroids: use another "
+                      "number of clusters",
+                      v ? "second" : "first", p->dims);
+}
 
 /* Clusters a view, and represents its rows. */
 static int prepare(const struct sw_code_fit *f, int v, struct sw_encoder *e, struct work *w,
@@ -41,7 +55,9 @@ static int prepare(const struct sw_code_fit *f, int v, struct sw_encoder *e, str
     w->cca.view[v] = &w->p[v];
 
     int rc = sw_clusters_of(rows, f->clusters, f->seed + (uint64_t)v, f->threads, anchors, err);
-    return rc == SW_OK ? sw_encoder_features_of(e, rows, f->threads, p, err) : rc;
+    if (rc == SW_OK)
+        rc = sw_encoder_features_of(e, rows, f->threads, p, err);
+    return rc == SW_OK ? check_distances(&w->p[v], v, err) : rc;
 }
 
 static int fit(const struct sw_code_fit *f, struct sw_encoder *view, struct sw_err *err)

@@ -36,6 +36,7 @@ def pairs(count, prefix):
     save(prefix + "labels.npy", "<i8", [i % 5 for i in range(count)])
 pairs(400, "")
 pairs(150, "test_")
+save("huge.npy", "<f4", [[5e37 * (-1) ** (i * j) for j in range(10)] for i in range(400)])
 save("fewer.npy", "<f4", [[0.5] * 14] * 399)
 # Codes of 8 bits and their MAP, averaged over ties, by adding every order's share.
 codes = [r.randrange(256) for i in range(90)]
@@ -134,6 +135,10 @@ expect 2 search train --method cvh --images images.npy --texts texts.npy
 has err '--out=MODEL is missing'
 expect 2 search train --method cvh --images images.npy --texts fewer.npy --out bad
 has err '400 rows of one view, 399 of the other'
+for method in cvh lcmh cmssh; do
+    expect 2 search train --method $method --bits 4 --images huge.npy --texts texts.npy --out bad
+    has err 'the first view has a number of size 5e\+37, expected at most 1e\+18: divide its vectors'
+done
 expect 2 search train --method cvh --bits 11 --images images.npy --texts texts.npy --out bad
 has err '11 bits, expected at most the 10 dimensions'
 expect 2 search train --method cvh --labels labels.npy --images images.npy --texts texts.npy --out bad
@@ -143,7 +148,7 @@ for method in cvh spectral; do
     has err "method $method takes no --seed"
 done
 expect 2 search train --method cvh --ridge -1 --images images.npy --texts texts.npy --out bad
-has err '--ridge=-1: must be above 0'
+has err '--ridge=-1: must be 1e-12 to 1e\+06'
 expect 2 search train --method spectral --images images.npy --texts texts.npy --out bad
 has err 'images of 10 numbers and texts of 14'
 expect 2 search train --method spectral --images LAYER --split train --images images.npy --out bad

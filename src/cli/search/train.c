@@ -187,9 +187,10 @@ static int check_method(const struct options *o, struct training *t)
                                                                        : NULL;
     if (option)
         return sw_cli_usage(verb, "method %s takes no --%s", o->method, option);
-    if (o->ridge &&
-        (!sw_parse_real(o->ridge, &t->fit.ridge) || !(t->fit.ridge > 0 && t->fit.ridge <= 1e6)))
-        return sw_cli_usage(verb, "--ridge=%s: must be above 0, and at most 1e6", o->ridge);
+    if (o->ridge && (!sw_parse_real(o->ridge, &t->fit.ridge) ||
+                     !(t->fit.ridge >= SW_CODE_LEAST_RIDGE && t->fit.ridge <= SW_CODE_MOST_RIDGE)))
+        return sw_cli_usage(verb, "--ridge=%s: must be %g to %g", o->ridge, SW_CODE_LEAST_RIDGE,
+                            SW_CODE_MOST_RIDGE);
     if (t->method->views == 2 && !(o->side[0] && o->side[1]))
         return sw_cli_usage(verb, "method %s learns from pairs: --%s is missing", o->method,
                             o->side[0] ? "texts" : "images");

@@ -10,6 +10,7 @@
 #include <math.h>
 
 static struct sw_err err;
+static const struct sw_vectors none;
 
 static double gauss(uint64_t seed, uint64_t i)
 {
@@ -332,8 +333,7 @@ static void codes_depend_on_the_seed_and_not_on_threads(void **state)
 static void refuse(const struct sw_code_method *m, const struct sw_code_fit *f, const char *why)
 {
     struct sw_encoder e[SW_CODE_VIEWS];
-    assert_int_equal(sw_code_method_fit(m, f, e, &err), SW_ERR_INVALID);
-    if (!strstr(err.text, why))
+    if (sw_code_method_fit(m, f, e, &err) != SW_ERR_INVALID || !strstr(err.text, why))
         fail_msg("%s: \"%s\", expected \"%s\"", m->name, err.text, why);
     assert_null(e[0].part[SW_ENCODER_CENTER]);
 }
@@ -359,19 +359,89 @@ static void what_cannot_be_learned_is_refused(void **state)
     f.view[1] = fewer;
     refuse(&sw_code_cvh, &f, "40 rows of one view, 39 of the other");
     f = pair;
+    f.ridge = 1e-300;
+    refuse(&sw_code_cvh, &f, "a ridge of 1e-300, expected 1e-12 to 1e+06");
+    f = pair;
     refuse(&sw_code_spectral, &f, "rows of one view");
     f.labels = &labels;
     refuse(&sw_code_cvh, &f, "takes no labels");
     refuse(&sw_code_cmssh, &f, "all share a label");
     f.labels = NULL;
     f.view[0] = equal;
-    refuse(&sw_code_cvh, &f, "all rows of a view are equal");
-    refuse(&sw_code_cmssh, &f, "not correlated");
+    refuse(&sw_code_cvh, &f, "all rows of the first view are equal");
+    refuse(&sw_code_lcmh, &f, "all rows of the first view are equal");
+    refuse(&sw_code_cmssh, &f, "all rows of the first view are equal");
     f.view[1] = (struct sw_vectors){0};
-    refuse(&sw_code_spectral, &f, "all rows are equal");
+    refuse(&sw_code_spectral, &f, "all rows of the view are equal");
+
+    /* Two rows and their one centroid, the point between. */
+    const float line[] = {0, 2, 5};
+    f = (struct sw_code_fit){
+        .view = {{line, 2, 1}, {line, 2, 1}}, .bits = 1, .clusters = 1, .threads = 1};
+    refuse(&sw_code_lcmh, &f, "the rows of the first view are all as far from its 1 centroids");
 
     free((void *)a.at);
     free((void *)b.at);
+}
+
+/* A copy of vectors, each element times `scale`. */
+static struct sw_vectors scaled(const struct sw_vectors *v, float scale)
+{
+    float *at = malloc((size_t)(v->count * v->dims) * sizeof *at);
+    assert_non_null(at);
+    for (int64_t i = 0; i < v->count * v->dims; i++)
+        at[i] = v->at[i] * scale;
+    return (struct sw_vectors){at, v->count, v->dims};
+}
+
+/* Codes are those of the vectors divided by the scale, or the scale is the reason of a refusal. */
+static void the_scale_of_vectors_does_not_matter_or_is_the_reason(void **state)
+{
+    enum { ROWS = 60, BITS = 4 };
+    static const struct {
+        float scale;
+        const char *says;
+    } cases[] = {{0x1p-50f, NULL},
+                 {0x1p50f, NULL},
+                 {1e36f, ", expected at most 1e+18: divide its vectors"},
+                 {1e-40f, ", expected 1e-18 or more: multiply its vectors"}};
+    const struct sw_vectors plain[] = {view_of(0, ROWS, 8, 1, 1), view_of(1, ROWS, 6, 1, 1)};
+
+    for (int i = 0; sw_code_methods[i]; i++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            const struct sw_code_method *m = sw_code_methods[i];
+            const struct sw_vectors other[] = {scaled(&plain[0], cases[c].scale),
+                                               scaled(&plain[1], cases[c].scale)};
+            const struct sw_code_fit small = {.view = {plain[0], m->views == 2 ? plain[1] : none},
+                                              .bits = BITS,
+                                              .seed = 3,
+                                              .threads = 1};
+            struct sw_code_fit f = small;
+            struct sw_encoder e[SW_CODE_VIEWS], usual[SW_CODE_VIEWS];
+            uint64_t code[2][ROWS] = {{0}};
+
+            f.view[0] = other[0];
+            f.view[1] = m->views == 2 ? other[1] : none;
+            if (cases[c].says && !m->any_scale) {
+                refuse(m, &f, cases[c].says);
+            } else {
+                ASSERT_OK(sw_code_method_fit(m, &f, e, &err));
+                ASSERT_OK(sw_code_method_fit(m, &small, usual, &err));
+                ASSERT_OK(sw_encoder_encode(&e[0], &other[0], 1, code[0], &err));
+                ASSERT_OK(sw_encoder_encode(&usual[0], &plain[0], 1, code[1], &err));
+                if (!cases[c].says)
+                    assert_memory_equal(code[0], code[1], sizeof code[0]);
+                for (int v = 0; v < m->views; v++) {
+                    sw_encoder_fini(&e[v]);
+                    sw_encoder_fini(&usual[v]);
+                }
+            }
+            free((void *)other[0].at);
+            free((void *)other[1].at);
+        }
+
+    free((void *)plain[0].at);
+    free((void *)plain[1].at);
 }
 
 /* Whichever allocation fails, the error says so, and nothing is left over. */
@@ -420,6 +490,7 @@ int main(void)
         cmocka_unit_test(error_of_boosted_bits_falls),
         cmocka_unit_test(codes_depend_on_the_seed_and_not_on_threads),
         cmocka_unit_test(what_cannot_be_learned_is_refused),
+        cmocka_unit_test(the_scale_of_vectors_does_not_matter_or_is_the_reason),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
