@@ -134,7 +134,7 @@ static int run(void *options)
 {
     const struct options *o = options;
 
-    if (o->name && *o->name && !o->name[strspn(o->name, "0123456789")])
+    if (o->name && sw_job_name_is_number(o->name))
         return sw_cli_usage("run",
                             "--name=%s: a name of digits only would be read as the number "
                             "of a run",

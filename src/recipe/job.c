@@ -30,7 +30,7 @@ static size_t file_of_init(const char *item)
 
 const struct sw_opt sw_job_opts[] = {
     {FIELD(name), .type = SW_OPT_STRING,
-     .help = "name of the run in the history; the recipe file's unless given"},
+     .help = "name of the run in the history, not digits only; the recipe file's unless given"},
     {FIELD(seed), .type = SW_OPT_INT, .def = "1", .min = 0, .max = INFINITY,
      .help = "seed of initial values, shuffling, augmentation and dropout"},
     {FIELD(steps), .type = SW_OPT_INT, .min = 1, .max = INFINITY, .help = "number of updates"},
@@ -133,12 +133,31 @@ const struct sw_opt sw_job_opts[] = {
     {.key = NULL},
 };
 
-/* The file's name without folders and its last extension. */
+bool sw_job_name_is_number(const char *name)
+{
+    return *name && !name[strspn(name, "0123456789")];
+}
+
+/* The file's name without folders and its last extension; "recipe-7" of 7.ini. */
 static const char *stem_of(struct sw_recipe *r)
 {
     const char *path = sw_recipe_path(r), *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
-    return sw_pool_copy(&r->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+    const char *stem =
+        sw_pool_copy(&r->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+
+    return stem && sw_job_name_is_number(stem) ? sw_pool_format(&r->pool, "recipe-%s", stem) : stem;
+}
+
+int sw_job_check_name(struct sw_recipe *r, const struct sw_job_conf *job, struct sw_err *err)
+{
+    if (job->name && sw_job_name_is_number(job->name)) {
+        sw_recipe_error(r, sw_recipe_find(r, "job", NULL), "name",
+                        "digits only would be read as the number of a run");
+        sw_recipe_hint(r, "name = run-%s", job->name);
+    }
+
+    return sw_recipe_status(r, err);
 }
 
 /* In a recipe with stages only the stages say how long they run. */

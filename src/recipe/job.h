@@ -66,6 +66,12 @@ extern const struct sw_opt sw_job_opts[];
         .conf_bytes = sizeof(struct sw_job_conf),                                                  \
     }
 
+/* Whether a name has digits only: commands would take it for the number of a run. */
+bool sw_job_name_is_number(const char *name);
+/* Refuses such a name, for jobs that begin: a stored run keeps its own. Errors: SW_ERR_INVALID, in
+ * the recipe's diags. */
+int sw_job_check_name(struct sw_recipe *recipe, const struct sw_job_conf *job,
+                      struct sw_err *err) SW_MUST_CHECK;
 /* Rules between keys (steps or epochs, not both: of two levels of precedence the higher counts) and
  * defaults that depend on others. Call once after sw_recipe_load; *job is owned by the recipe and
  * set also on SW_ERR_INVALID. Errors go to the recipe's diags. */

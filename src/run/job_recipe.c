@@ -92,6 +92,12 @@ static int load_with_data(const struct sw_job_options *o, struct sw_recipe_optio
     return rc;
 }
 
+/* Whether the recipe is that of an earlier run: a recipe from a pipe has no overrides. */
+static bool is_stored(const struct sw_job_options *o)
+{
+    return o->resume || o->trained || (o->told && o->told->overrides);
+}
+
 int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe,
                        const struct sw_job_conf **conf, struct sw_err *err)
 {
@@ -141,6 +147,8 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
      * errors are reported at once. */
     struct sw_err more = {0};
     int settled = sw_job_apply_rules(*recipe, conf, &more);
+    if ((settled == SW_OK || settled == SW_ERR_INVALID) && !is_stored(o))
+        settled = sw_job_check_name(*recipe, *conf, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)
         settled = sw_net_check(*recipe, (enum sw_algorithm)(*conf)->algorithm, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)

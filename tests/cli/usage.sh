@@ -96,3 +96,21 @@ has err '--quiet'
 expect 3 run "$T/none.ini"
 has err 'none\.ini'
 wrong "name=7: a name of digits only would be read as the number of a run" run "$tiny" --name 7
+expect 2 check "$tiny" --set job.name=7
+has err 'job: name = 7: digits only would be read as the number of a run'
+sed '/^name/d' "$tiny" >"$T/7.ini"
+expect 0 run "$T/7.ini" --out "$T/seven" --steps 1
+has out '^run +[0-9]+, recipe-7 '
+sed 's/^name = .*/name = 7/' "$tiny" | "$SW" run /dev/stdin --out "$T/piped" >"$T/out" 2>"$T/err"
+has err 'job: name = 7: digits only would be read as the number of a run'
+if have_python; then # a run of an earlier version keeps its name
+    python3 - "$SINGA_DB" <<'END' || fail 'the history could not be edited'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("UPDATE runs SET name = '77', recipe_text = replace(recipe_text, '[job]', '[job]' || char(10) || 'name = 77')")
+db.commit()
+END
+    expect 0 history show 77
+    has out '^run +1 77$'
+    expect 0 history compare 77 1
+fi
