@@ -95,13 +95,14 @@ int sw_history_waiting(const char *path);
  * the reason is logged. */
 int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info,
                          struct sw_err *err) SW_MUST_CHECK;
-/* Resumes a stored run with a new segment: status running, this process, and command, workers,
- * device, framework and steps of info (0 and NULL keep the stored value; other fields are not
- * read). Points, step rows, traffic and checkpoint rows after from_step are superseded. Spooled
- * rows of the run are merged first. The run's folder is claimed (claim.h), and the transaction that
- * stores the segment compares info->segments, so that only one of several processes can resume a
- * run at the same time. Errors: SW_ERR_INVALID (another process has or had the run since),
- * SW_ERR_NOTFOUND (no such run), SW_ERR_IO (the database cannot be read), SW_ERR_NOMEM. */
+/* Resumes a stored run with a new segment: status running, this process, and workers, device,
+ * framework and steps of info (0 and NULL keep the stored value); the segment gets the command of
+ * info, the run keeps its own; other fields are not read. Points, step rows, traffic and checkpoint
+ * rows after from_step are superseded. Spooled rows of the run are merged first. The run's folder
+ * is claimed (claim.h), and the transaction that stores the segment compares info->segments, so
+ * that only one of several processes can resume a run at the same time. Errors: SW_ERR_INVALID
+ * (another process has or had the run since), SW_ERR_NOTFOUND (no such run), SW_ERR_IO (the
+ * database cannot be read), SW_ERR_NOMEM. */
 int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_step,
                           const struct sw_run_info *info, struct sw_err *err) SW_MUST_CHECK;
 

@@ -51,8 +51,9 @@ static const struct {
                        "  ORDER BY rowid DESC LIMIT 1 OFFSET ?3), 0)) ORDER BY rowid"},
     [SW_ROWS_LAST_EVENT] = {"irooo", "SELECT rowid, time, level, source, text FROM events"
                                      " WHERE run_id = ?1 ORDER BY time DESC LIMIT ?3"},
-    [SW_ROWS_SEGMENT] = {"iirr", "SELECT segment, from_step, started_at, ended_at FROM segments"
-                                 " WHERE run_id = ?1 ORDER BY segment"},
+    [SW_ROWS_SEGMENT] = {"iirro",
+                         "SELECT segment, from_step, started_at, ended_at, command FROM segments"
+                         " WHERE run_id = ?1 ORDER BY segment"},
     [SW_ROWS_STAGE] = {"oiiiirr", "SELECT name, from_step, batch, epoch_records, params,"
                                   " flops_per_sample, epochs_before FROM stages WHERE run_id = ?1"
                                   " ORDER BY from_step"},
@@ -83,7 +84,8 @@ static const struct {
 };
 
 /* The query of a kind for a file of an older schema. Version 1 has no summaries, so that all points
- * are read; before version 3 a run has a single stage, and before version 4 a single host. */
+ * are read; before version 3 a run has a single stage, before version 4 a single host, and before
+ * version 5 no segment has a command. */
 static const char *sql_of(enum sw_rows_kind kind, int version)
 {
     if (kind == SW_ROWS_METRIC && version < 2)
@@ -96,6 +98,9 @@ static const char *sql_of(enum sw_rows_kind kind, int version)
                " WHERE id = ?1";
     if (kind == SW_ROWS_HOST && version < 4)
         return "SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0";
+    if (kind == SW_ROWS_SEGMENT && version < 5)
+        return "SELECT segment, from_step, started_at, ended_at, NULL FROM segments"
+               " WHERE run_id = ?1 ORDER BY segment";
     return kinds[kind].sql;
 }
 

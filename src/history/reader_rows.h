@@ -70,6 +70,7 @@ struct sw_run_event {
 struct sw_run_segment {
     int64_t segment, from_step;
     double started_at, ended_at; /* ended_at is NaN while the segment runs */
+    const char *command;         /* NULL: unknown, or the process went on with another plan */
 };
 /* See struct sw_history_stage. A file whose schema has no stages gives one stage with the values of
  * the run. */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-    SW_SCHEMA_VERSION = 4,
+    SW_SCHEMA_VERSION = 5,
     SW_SCHEMA_APPLICATION_ID =
         0x53574853, /* "SWHS"; distinguishes our files from those of other programs */
 };

@@ -106,7 +106,16 @@ static const char tables_4[] =
     " clock_offset_ms REAL, clock_error_ms REAL, joined_at REAL, left_at REAL, why TEXT,"
     " PRIMARY KEY(run_id, host)) WITHOUT ROWID;";
 
-const char *const sw_schema_tables[SW_SCHEMA_VERSION] = {tables_1, tables_2, tables_3, tables_4};
+/* Version 5. Each segment has its command; runs.command stays that of the first. Older versions
+ * kept only the newest, in `runs`, which is known to be that of a segment if the run has only this
+ * one. */
+static const char tables_5[] =
+    "ALTER TABLE segments ADD COLUMN command TEXT;"
+    "UPDATE segments SET command = (SELECT command FROM runs WHERE id = run_id)"
+    " WHERE run_id IN (SELECT run_id FROM segments GROUP BY run_id HAVING count(*) = 1);";
+
+const char *const sw_schema_tables[SW_SCHEMA_VERSION] = {tables_1, tables_2, tables_3, tables_4,
+                                                         tables_5};
 
 /* The epoch of step t is that of its last sample, counted from 1: the epochs before its stage plus
  * t * batch / records of the steps of the stage, rounded up. It is computed and not stored with

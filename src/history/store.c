@@ -30,11 +30,11 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
          " ON p.series_id = s.id AND p.step = (SELECT max(step) FROM point WHERE series_id = s.id)"
          " WHERE s.run_id = ?1 AND p.time >= started_at), started_at)"
          " WHERE run_id = ?1 AND ended_at IS NULL",
-         "INSERT INTO segments(run_id, segment, from_step, started_at)"
-         " SELECT ?1, coalesce(max(segment) + 1, 0), ?2, ?3 FROM segments WHERE run_id = ?1",
+         "INSERT INTO segments(run_id, segment, from_step, started_at, command)"
+         " SELECT ?1, coalesce(max(segment) + 1, 0), ?2, ?3, ?8 FROM segments WHERE run_id = ?1",
          "UPDATE runs SET status = 'running', ended_at = NULL, pid = ?4, pid_start = ?5,"
-         " boot_id = ?6, host = ?7, command = coalesce(?8, command),"
-         " framework = coalesce(?9, framework), workers = coalesce(nullif(?10, 0), workers),"
+         " boot_id = ?6, host = ?7, framework = coalesce(?9, framework), workers = "
+         "coalesce(nullif(?10, 0), workers),"
          " device = coalesce(?11, device), steps = coalesce(nullif(?12, 0), steps),"
          " version = coalesce(?13, version) WHERE id = ?1",
          "DELETE FROM point WHERE series_id IN (SELECT id FROM series WHERE run_id = ?1)"

@@ -34,6 +34,13 @@ expect 0 history show
 has out '^run +2 second$'
 expect 0 history show fi
 has out '^run +1 first$'
+# After a resume: the command of the run, and that of each segment.
+SINGA_DB="$T/twice.db" expect 0 run "$tiny" --out "$T/twice" --name twice --steps 2 --quiet
+SINGA_DB="$T/twice.db" expect 0 resume twice --steps 4 --quiet
+SINGA_DB="$T/twice.db" expect 0 history show twice
+has out '^command +singa-ws run .* --name twice --steps 2 --quiet$'
+has out '^ +0 .* singa-ws run .* --name twice --steps 2 --quiet$'
+has out '^ +2 .* singa-ws resume twice --steps 4 --quiet$'
 expect 3 history show frist
 has err "did you mean 'first'"
 

@@ -256,7 +256,7 @@ static void read_texts(int64_t id)
 
     rows = sw_rows_begin(&reader, SW_ROWS_SEGMENT, id, 0, 0, &err);
     while (sw_rows_next(&rows, &g))
-        touched++;
+        touch(g.command ? g.command : "");
     judge(sw_rows_end(&rows), &err);
 
     rows = sw_rows_begin(&reader, SW_ROWS_STAGE, id, 0, 0, &err);

@@ -310,7 +310,9 @@ static void resume_opens_a_segment_and_supersedes_later_rows(void **state)
                         "0:0,1:20");
     assert_int_equal(ask("SELECT count(*) FROM segments WHERE ended_at IS NULL"), 0);
     assert_true(ask("SELECT status = 'done' AND workers = 2 AND steps = 200 AND device = 'cpu'"
-                    " AND command = 'singa-ws resume' FROM runs"));
+                    " AND command = 'singa-ws run recipes/x.ini' FROM runs"));
+    assert_string_equal(ask_text("SELECT group_concat(command, '; ') FROM segments"),
+                        "singa-ws run recipes/x.ini; singa-ws resume");
     assert_int_equal(ask("SELECT count(*) FROM runs"), 1);
     assert_sound();
 }

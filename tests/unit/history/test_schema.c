@@ -27,8 +27,8 @@ static void make_first_version(void)
              " JOIN point p ON p.series_id = s.id;"
              "CREATE VIEW where_time_went AS SELECT run_id, 'forward' AS part,"
              " total(forward_ms) AS total_ms, 1.0 AS share FROM step_time GROUP BY run_id");
-    exec(db, "INSERT INTO runs(id, name, uid, started_at, status)"
-             " VALUES (7, 'old', '00000000000000aa', 1000, 'done');"
+    exec(db, "INSERT INTO runs(id, name, uid, started_at, status, command)"
+             " VALUES (7, 'old', '00000000000000aa', 1000, 'done', 'singa-ws run x.ini');"
              "INSERT INTO segments VALUES (7, 0, 0, 1000, 1100);"
              "INSERT INTO series VALUES (1, 7, 'train', 'loss'), (2, 7, 'test', 'accuracy');"
              "INSERT INTO point VALUES (1, 1, 1000.25, 2.5), (1, 2, 1000.5, NULL),"
@@ -57,6 +57,16 @@ static void assert_reads_old_run(void)
                         m.mean == 1.5 && m.last == 0.5);
     ok(sw_rows_end(&rows), &err);
     assert_int_equal(metrics, 2);
+    struct sw_run_segment g;
+    rows = sw_rows_begin(r, SW_ROWS_SEGMENT, 7, 0, 0, &err);
+    assert_true(sw_rows_next(&rows, &g));
+    assert_true(g.from_step == 0 && g.ended_at == 1100);
+    if (ask("PRAGMA user_version") < 5)
+        assert_null(g.command);
+    else
+        assert_string_equal(g.command, "singa-ws run x.ini");
+    assert_false(sw_rows_next(&rows, &g));
+    ok(sw_rows_end(&rows), &err);
     sw_run_fini(&run);
     sw_history_reader_close(r);
 }
