@@ -149,9 +149,11 @@ static int find_run(const struct options *o, struct sw_run *run, struct sw_check
     struct sw_history_reader *reader = NULL;
     const char *what = o->common.arg_count ? o->common.args[0] : "@last";
     const bool is_folder = sw_folder_has_checkpoints(what);
-    char title[128], since[SW_RUN_TEXT];
+    char title[128], since[SW_RUN_TEXT], *job_db = NULL;
 
-    int rc = sw_runs_open(o->common.db, NULL, &reader, db, err);
+    int rc = is_folder ? sw_folder_find_db(what, &o->common.sets, &job_db, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_runs_open(o->common.db, job_db, &reader, db, err);
     if (is_folder && (rc == SW_OK || rc == SW_ERR_NOTFOUND))
         rc = sw_folder_find_run(what, reader, run, checkpoints, err);
     else if (rc == SW_OK)
@@ -171,6 +173,7 @@ static int find_run(const struct options *o, struct sw_run *run, struct sw_check
 
 out:
     sw_history_reader_close(reader);
+    sw_free(job_db);
     return rc;
 }
 
@@ -213,10 +216,12 @@ const struct sw_verb sw_verb_resume = {
     .name = "resume",
     .help = "continue a run from its newest checkpoint",
     .usage = "[OPTION]... [RUN]",
-    .about = "Continues RUN (an id, a unique prefix, a name, or @last; default: @last) from its\n"
-             "newest checkpoint, in its folder, with its recipe and overrides. The result is\n"
-             "bit-identical to that of an uninterrupted run. A folder with checkpoints is a RUN,\n"
-             "too; if it was moved or copied here, it becomes a new run of this history.",
+    .about =
+        "Continues RUN (an id, a unique prefix, a name, or @last; default: @last) from its\n"
+        "newest checkpoint, in its folder, with its recipe and overrides. The result is\n"
+        "bit-identical to that of an uninterrupted run. A folder with checkpoints is a RUN,\n"
+        "too, of the history that its recipe names; if it was moved or copied here, it becomes\n"
+        "a new run of it.",
     .more = "--oversubscribe is not stored with a run: repeat it.\n"
             "Signals and exit codes are those of 'singa-ws run'.",
     .takes = SW_CLI_ALL,

@@ -46,6 +46,21 @@ have_python && same_tensors "$T/here/whole/checkpoint-40.safetensors" "$T/there/
 expect 0 resume copy
 has err 'already at step 40 of 40'
 
+# A folder of a run whose recipe or --set names a history goes on in that one, not in the default one.
+linear default | sed 's/^batch = 8/&\nsteps = 4/' >default.ini
+SINGA_DB='' expect 0 run default.ini --steps 1 --quiet
+for given in "$T/of-recipe.db" "$T/of-set.db"; do
+    name=$(basename "$given" .db)
+    linear "$name" | sed "s|^batch = 8|&\nsteps = 4\ndb = $T/of-recipe.db|" >"$name.ini"
+    SINGA_DB='' expect 0 run "$name.ini" --set "job.db=$given" --out "$name" --steps 2 --quiet
+    SINGA_DB='' expect 0 resume "$name" --steps 4 --quiet
+    [ "$("$SW" history sql --db "$given" "SELECT count(*) FROM segments s JOIN runs r ON r.id = s.run_id
+        WHERE r.name = '$name'" | tail -n 1)" = 2 ] || fail "$name did not go on in $given"
+done
+SINGA_DB='' expect 0 resume of-recipe --set "job.db=$T/of-set.db" --steps 6 --quiet
+[ "$("$SW" history sql --db "$T/of-set.db" "SELECT count(*) FROM runs" | tail -n 1)" = 2 ] ||
+    fail 'resume --set job.db was ignored'
+
 # What is no such folder.
 mkdir empty
 expect 3 resume empty

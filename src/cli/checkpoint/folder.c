@@ -2,6 +2,9 @@
 #include "cli/checkpoint/folder.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "recipe/job.h"
+#include "recipe/recipe.h"
+#include "run/job.h"
 #include "tensor/safetensors.h"
 #include <math.h>
 #include <stdlib.h>
@@ -51,6 +54,46 @@ static int read_run(const char *path, const char *folder, struct sw_run *run, st
     if (rc == SW_OK && (!run->recipe_text || !run->recipe))
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: it has no recipe to resume", path);
     sw_st_close(f);
+
+    return rc;
+}
+
+/* A recipe with errors names no history here: they are reported when the run is opened. */
+static int read_db(const struct sw_run *run, const struct sw_cli_list *sets, char **db,
+                   struct sw_err *err)
+{
+    const struct sw_job_options job = {
+        .resume = run, .sets = sets->items, .set_count = sets->count};
+    const struct sw_job_conf *conf;
+    struct sw_recipe *recipe = NULL;
+    struct sw_err ignored;
+
+    int rc = sw_job_read_recipe(&job, &recipe, &conf, &ignored);
+    rc = rc == SW_OK ? copy_text(db, conf->db, err) : SW_OK;
+    sw_recipe_free(recipe);
+
+    return rc;
+}
+
+int sw_folder_find_db(const char *path, const struct sw_cli_list *sets, char **db,
+                      struct sw_err *err)
+{
+    struct sw_checkpoints found;
+    struct sw_run run = {0};
+    bool known = false;
+
+    int rc = sw_checkpoints_in(path, &found, err);
+    for (int i = 0; rc == SW_OK && i < found.count && !known; i++) {
+        struct sw_err ignored;
+
+        sw_run_fini(&run);
+        known = read_run(found.items[i].path, path, &run, &ignored) == SW_OK;
+    }
+
+    if (known)
+        rc = read_db(&run, sets, db, err);
+    sw_run_fini(&run);
+    sw_checkpoints_fini(&found);
 
     return rc;
 }
