@@ -35,8 +35,8 @@ exit(not (r["words"] == 7 and r["dimensions"] == 3 and q["query"] == ["woman", "
           [x["word"] for x in n] == ["king", "ruler"] and [x["row"] for x in n] == [2, 4] and
           abs(n[0]["cosine"] - n[1]["cosine"]) < 1e-6))' || fail 'JSON of an analogy'
 
-# Questions: the second of the first section has a wrong answer, and one word is unknown; of the last
-# no word is known.
+# Questions: the second of the first section has a wrong answer, and one word is unknown; the vector of a
+# word of the second section is zero; of the last no word is known.
 cat >questions.txt <<'END'
 : family
 man king woman queen
@@ -45,6 +45,7 @@ man king woman empress
 
 : gram1-of-nothing
 Woman Queen Man King
+man king nothing queen
 : gram2-unknown
 a b c d
 END
@@ -52,11 +53,11 @@ expect 0 search words few.txt questions questions.txt
 cat >want <<'END'
 section           questions  covered  correct  accuracy
 family                    3        2        1    0.5000
-gram1-of-nothing          1        1        1    1.0000
+gram1-of-nothing          2        1        1    1.0000
 gram2-unknown             1        0        0        --
 semantic                  3        2        1    0.5000
-syntactic                 2        1        1    1.0000
-total                     5        3        2    0.6667
+syntactic                 3        1        1    1.0000
+total                     6        3        2    0.6667
 END
 cmp -s out want || fail 'the table of questions'
 expect 0 search words few.txt questions questions.txt --json

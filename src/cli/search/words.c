@@ -263,7 +263,7 @@ static int answer_questions(const struct options *o, struct table *t, struct sw_
 {
     struct sw_words_questions q = {0};
 
-    int rc = sw_words_questions_read(&q, o->common.args[2], &t->vectors.words, err);
+    int rc = sw_words_questions_read(&q, o->common.args[2], &t->vectors, err);
     if (rc != SW_OK)
         goto out;
 

@@ -28,7 +28,7 @@ void sw_words_questions_fini(struct sw_words_questions *q)
 
 struct reading {
     struct sw_words_questions *q;
-    const struct sw_lexicon *words;
+    const struct sw_word_vectors *v;
 };
 
 static int add_section(struct sw_words_questions *q, const char *name, struct sw_err *err)
@@ -82,7 +82,7 @@ static int read_line(void *user, const char *path, int64_t number, char *text, s
 
     s->questions++;
     for (int i = 0; i < WORDS; i++)
-        if ((row[i] = sw_words_row(r->words, word[i])) < 0)
+        if ((row[i] = sw_words_row(&r->v->words, word[i])) < 0 || !sw_words_points(r->v, row[i]))
             return SW_OK;
 
     int rc = sw_grow(&q->covered, sizeof *q->covered, q->covered_count, &q->covered_capacity,
@@ -115,9 +115,9 @@ static void sum_sections(struct sw_words_questions *q)
 }
 
 int sw_words_questions_read(struct sw_words_questions *q, const char *path,
-                            const struct sw_lexicon *words, struct sw_err *err)
+                            const struct sw_word_vectors *v, struct sw_err *err)
 {
-    struct reading r = {q, words};
+    struct reading r = {q, v};
 
     *q = (struct sw_words_questions){0};
 

@@ -9,7 +9,7 @@ struct sw_words_section {
     char *name;        /* owned */
     bool syntactic;    /* its name begins with "gram", as those of word2vec; else semantic */
     int64_t questions; /* of the file */
-    int64_t covered;   /* all four words have vectors */
+    int64_t covered;   /* all four words have vectors, none of zeros */
     int64_t correct;   /* of those: the nearest word is the fourth */
 };
 
@@ -30,7 +30,7 @@ void sw_words_questions_fini(struct sw_words_questions *q);
  * was expected, SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM; SW_ERR_INVALID if no question is covered.
  */
 int sw_words_questions_read(struct sw_words_questions *q, const char *path,
-                            const struct sw_lexicon *words, struct sw_err *err) SW_MUST_CHECK;
+                            const struct sw_word_vectors *v, struct sw_err *err) SW_MUST_CHECK;
 /* Answers the covered ones, and counts. unit: rows of sw_words_unit. Errors: those of
  * sw_words_analogies. */
 int sw_words_questions_answer(struct sw_words_questions *q, const struct sw_vectors *unit,

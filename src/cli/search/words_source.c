@@ -249,6 +249,11 @@ static void add_near(const struct sw_lexicon *words, const char *word, struct sw
     sw_free(all);
 }
 
+bool sw_words_points(const struct sw_word_vectors *v, int32_t row)
+{
+    return sw_vector_norm2(v->values + (size_t)row * (size_t)v->dims, v->dims) > 0;
+}
+
 int sw_words_need(const struct sw_word_vectors *v, const char *what, const char *word, int32_t *row,
                   struct sw_err *err)
 {
@@ -263,7 +268,7 @@ int sw_words_need(const struct sw_word_vectors *v, const char *what, const char 
         return SW_ERR_NOTFOUND;
     }
 
-    return sw_vector_norm2(v->values + (size_t)*row * (size_t)v->dims, v->dims) > 0
+    return sw_words_points(v, *row)
                ? SW_OK
                : sw_err_set(err, SW_ERR_FORMAT,
                             "%s: the vector of '%s' is zero and has no direction", what, word);

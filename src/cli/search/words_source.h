@@ -22,7 +22,9 @@ int sw_words_source_read(const struct sw_words_source *s, struct sw_word_vectors
 /* The row of a word, also of its lower case where it is not among the words as it is written; or
  * -1. */
 int32_t sw_words_row(const struct sw_lexicon *words, const char *word);
-/* The same for a word that has to exist and to have a direction. Errors: SW_ERR_NOTFOUND, which
- * names words like it; SW_ERR_FORMAT for a vector of zeros. */
+/* Whether the vector of a row has a direction: it is not zero. */
+bool sw_words_points(const struct sw_word_vectors *v, int32_t row);
+/* The same as sw_words_row for a word that has to exist and to have a direction. Errors:
+ * SW_ERR_NOTFOUND, which names words like it; SW_ERR_FORMAT for a vector of zeros. */
 int sw_words_need(const struct sw_word_vectors *v, const char *what, const char *word, int32_t *row,
                   struct sw_err *err) SW_MUST_CHECK;
