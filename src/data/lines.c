@@ -1,10 +1,9 @@
 /* Reads a text file into memory and calls a visitor for each line. */
 #include "data/lines.h"
 #include "base/stop.h"
-#include "data/blob.h"
 #include <string.h>
 
-static int visit_all(const struct sw_blob *b, sw_line_visit *visit, void *user, struct sw_err *err)
+int sw_lines_visit_blob(struct sw_blob *b, sw_line_visit *visit, void *user, struct sw_err *err)
 {
     char *at = (char *)b->memory, *const end = at + b->bytes;
     int rc = SW_OK;
@@ -39,7 +38,7 @@ int sw_lines_visit(const char *path, uint64_t max_bytes, sw_line_visit *visit, v
     if (rc)
         return rc;
 
-    rc = visit_all(&b, visit, user, err);
+    rc = sw_lines_visit_blob(&b, visit, user, err);
     sw_blob_close(&b);
     return rc;
 }

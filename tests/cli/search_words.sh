@@ -23,8 +23,28 @@ cmp -s out want || fail 'the neighbors of king'
 expect 0 search words few.txt nearest King apple --neighbors 1 # also in lower case
 printf 'word   neighbor  cosine\nking   ruler     1.0000\napple  man       0.0000\n' >want
 cmp -s out want || fail 'the neighbors of two words'
+cp want want2
 expect 0 search words few.txt nearest king # as many as there are
 [ "$(wc -l <out)" = 7 ] || fail 'not all other words'
+
+# The same in the other formats: of GloVe, and of word2vec in binary, with line ends and without, as .gz.
+sed 1d few.txt >glove.txt
+python3 - <<'END' || fail 'no binary files'
+import gzip, struct
+head, *rows = open("few.txt").read().splitlines()
+for name, end in ("few.bin", b"\n"), ("few.bin.gz", b""):
+    with (gzip.open if name.endswith("gz") else open)(name, "wb") as f:
+        f.write(head.encode() + b"\n")
+        for row in rows:
+            word, *numbers = row.split()
+            f.write(word.encode() + b" " + struct.pack("<3f", *map(float, numbers)) + end)
+END
+for other in glove.txt few.bin few.bin.gz; do
+    expect 0 search words $other nearest King apple -k 1
+    cmp -s out want2 || fail "other neighbors from $other"
+done
+expect 0 search words few.bin export --word2vec again.txt
+cmp -s again.txt few.txt || fail 'binary vectors exported as text'
 
 expect 0 search words few.txt analogy man king woman -k 1
 printf 'neighbor  cosine\nqueen     0.8595\n' >want
@@ -229,9 +249,9 @@ has err 'cut.txt: ends after 4 words, expected 7 as line 1 says: the file is tru
 sed 's/king 1 0 2/king 1 nan 2/' few.txt >nan.txt
 expect 3 search words nan.txt nearest man
 has err "nan.txt:4: number 2 is 'nan', expected a finite number"
-sed 1d few.txt >glove.txt
+sed 's/man 2 0 0/man two/' few.txt | sed 1d >glove.txt
 expect 3 search words glove.txt nearest man
-has err 'glove.txt:1: expected a first line with two numbers'
+has err "glove.txt:1: number 1 is 'two', expected a finite number"
 : >empty.txt
 expect 3 search words empty.txt nearest man
 has err 'empty.txt: empty, expected vectors of words'

@@ -1,4 +1,5 @@
-/* Vectors of words as text. Input: the file. What is read has a finite value everywhere. */
+/* Vectors of words, as text and in binary. Input: the file. What is read has a finite value
+ * everywhere. */
 #include "data/word_vectors.h"
 #include "format_support.h"
 

@@ -442,7 +442,8 @@ const struct sw_verb sw_search_words = {
         "the share of a FILE of such questions that vectors answer: lines of four words, in\n"
         "sections that begin with ': NAME', as questions-words.txt of word2vec. VECTORS is a run\n"
         "(an id, a unique prefix, a name, @last, RUN:best, RUN:STEP) or a checkpoint of a net of\n"
-        "text, a text file of word2vec, or an array V.npy with --vocabulary.",
+        "text, a file of word2vec (text or binary) or of GloVe, or an array V.npy with\n"
+        "--vocabulary.",
     .more = "A word that is not among the words as it is written is looked up in lower case.\n"
             "Sections whose names begin with 'gram' are syntactic, the others semantic.",
     .takes = SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_DB,

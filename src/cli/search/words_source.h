@@ -1,5 +1,5 @@
 /* The vectors of words that `singa-ws search words` works on: from a checkpoint of a net of text, a
- * text file of word2vec, or an array and a list of words. Main thread. */
+ * file of word2vec or GloVe, or an array and a list of words. Main thread. */
 #pragma once
 
 #include "cli/cli.h"

@@ -1,9 +1,10 @@
-/* Vectors of words as text: what word2vec and gensim write is read, what is written is read again
+/* Vectors of words: what word2vec, gensim and GloVe write is read, what is written is read again
  * to the same bits, and damaged files are refused with the line and what was expected. */
 #include "data/word_vectors.h"
 #include "data_support.h"
 #include "unit/faulty_os.h"
 #include <float.h>
+#include <math.h>
 
 static const char *text_file(const char *text)
 {
@@ -25,6 +26,95 @@ static void words_and_numbers_are_read(void **state)
     const float want[] = {1, -2.5f, 0.25f, 1e-3f, 0, 3};
     assert_memory_equal(v.values, want, sizeof want);
     sw_word_vectors_fini(&v);
+}
+
+static void vectors_of_glove_are_read(void **state)
+{
+    /* No first line; words may contain blanks; the first line decides how many numbers there are.
+     */
+    const char *path = text_file("the 1 -2.5\n. . . 0.25 1e-3\n5 0 3 \n");
+    struct sw_word_vectors v;
+    struct sw_err err;
+
+    ASSERT_OK(sw_word_vectors_read(&v, path, &err));
+    assert_int_equal(v.words.count, 3);
+    assert_int_equal(v.dims, 2);
+    assert_int_equal(sw_lexicon_find(&v.words, ". . .", 5), 1);
+    assert_int_equal(sw_lexicon_find(&v.words, "5", 1), 2);
+    const float want[] = {1, -2.5f, 0.25f, 1e-3f, 0, 3};
+    assert_memory_equal(v.values, want, sizeof want);
+    sw_word_vectors_fini(&v);
+}
+
+/* The first line, then words with a blank and little-endian floats, each with `end` behind it. */
+static const char *binary_file(const char *head, const char *const *words, int count, int dims,
+                               const float *values, const char *end)
+{
+    struct sw_bytes out = {0};
+    const char *path;
+
+    sw_bytes_add(&out, head);
+    for (int i = 0; i < count; i++) {
+        sw_bytes_printf(&out, "%s ", words[i]);
+        sw_bytes_append(&out, (const char *)(values + i * dims), (size_t)dims * sizeof *values);
+        sw_bytes_add(&out, end);
+    }
+    path = support_write("vectors.bin", out.text, out.length);
+    sw_bytes_fini(&out);
+    return path;
+}
+
+static void binary_vectors_are_read(void **state)
+{
+    static const char *const words[] = {"the", "k\xC3\xB6nig", "</s>"};
+    /* Bytes of line ends and blanks are no ends: 0x0a20200a. */
+    const float values[] = {1, -2.5f, 7.7096e-33f, 1e-3f, 0, FLT_MAX};
+    struct sw_word_vectors v;
+    struct sw_err err;
+
+    for (int newline = 0; newline < 2; newline++) {
+        ASSERT_OK(sw_word_vectors_read(
+            &v, binary_file("3 2\n", words, 3, 2, values, newline ? "\n" : ""), &err));
+        assert_int_equal(v.words.count, 3);
+        assert_int_equal(v.dims, 2);
+        assert_int_equal(sw_lexicon_find(&v.words, "k\xC3\xB6nig", 6), 1);
+        assert_memory_equal(v.values, values, sizeof values);
+        sw_word_vectors_fini(&v);
+    }
+}
+
+static void damaged_binary_files_are_refused_with_what_was_expected(void **state)
+{
+    static const char *const words[] = {"a", "b", "a"}, *const empty[] = {"a", ""};
+    static const char *const lines[] = {"a", "b\nc"};
+    const float values[] = {1, 2, 3, 4, 5, 6}, nan[] = {1, 2, 3, NAN};
+    const struct {
+        const char *head, *const *words;
+        int count;
+        const float *values;
+        const char *end, *says;
+    } bad[] = {
+        {"4 2\n", words, 2, values, "\n",
+         ": ends in word 3, expected 4 words of 2 floats as line 1 says: the file is truncated"},
+        {"2147483647 65536\n", words, 2, values, "\n", ": ends in word 1, expected"},
+        {"2 3\n", words, 2, values, "", ": ends in word 2, expected 2 words of 3"},
+        {"3 2\n", words, 3, values, "\n",
+         ": word 3 is 'a' again, expected each once (word 1 is the same)"},
+        {"2 2\n", empty, 2, values, "\n", ": word 2 is empty or has a zero byte"},
+        {"2 2\n", lines, 2, values, "\n", ": word 2 is empty or has a zero byte"},
+        {"2 2\n", words, 2, nan, "\n", ": number 2 of word 2 is not finite"},
+        {"1 2\n", words, 2, values, "\n", ": 11 bytes after its 1 words, expected its end"},
+    };
+    struct sw_word_vectors v;
+    struct sw_err err;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *path =
+            binary_file(bad[i].head, bad[i].words, bad[i].count, 2, bad[i].values, bad[i].end);
+
+        assert_int_equal(sw_word_vectors_read(&v, path, &err), SW_ERR_FORMAT);
+        ASSERT_CONTAINS(err.text, bad[i].says);
+    }
 }
 
 static void written_vectors_are_read_to_the_same_bits(void **state)
@@ -78,14 +168,17 @@ static void damaged_files_are_refused_with_what_was_expected(void **state)
         const char *text, *says;
     } bad[] = {
         {"", ": empty, expected vectors of words"},
-        {"the 1 2\n", ":1: expected a first line with two numbers"},
-        {"3\n", ":1: expected a first line"},
-        {"3 2 1\n", ":1: expected a first line"},
+        {"3\n", ":1: expected two numbers, of words and of dimensions"},
+        {"\n", ":1: expected two numbers, of words and of dimensions"},
+        {"the word\n", ":1: number 1 is 'word', expected a finite number"},
+        {"the 1 2\na 1 2\nb 1\n", ":3: 1 numbers, expected 2 as line 1 has"},
+        {"the 1 2\na 1 2 \n\n", ":3: empty line, expected a word and 2 numbers"},
+        {"the 1 2\na 1 x\n", ":2: number 2 is 'x', expected a finite number"},
+        {"the 1 2\nthe 3 4\n", ":2: the word 'the' again, expected each once (line 1 has it)"},
         {"0 2\n", ":1: 0 words, expected 1 to"},
         {"3000000000 2\n", ":1: 3000000000 words, expected 1 to 2147483647"},
         {"3 -2\n", ":1: -2 dimensions, expected 1 to 65536"},
         {"3 65537\n", ":1: 65537 dimensions, expected 1 to 65536"},
-        {"99999999999999999999 2\n", ":1: expected a first line"},
         {"2 2\na 1 2\nb 1\n", ":3: 1 numbers, expected 2 as line 1 says"},
         {"2 2\na 1 2\nb 1 2 3\n", ":3: more than 2 numbers, expected 2 as line 1 says"},
         {"2 2\na 1 2\n", ": ends after 1 words, expected 2 as line 1 says: the file is truncated"},
@@ -107,11 +200,10 @@ static void damaged_files_are_refused_with_what_was_expected(void **state)
         ASSERT_CONTAINS(err.text, bad[i].says);
     }
 
-    static const char binary[] = "2 2\na \0\1\2\3";
-    assert_int_equal(
-        sw_word_vectors_read(&v, support_write("binary", binary, sizeof binary - 1), &err),
-        SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "binary:2: contains a zero byte; expected text");
+    static const char zero[] = "a 2\nb \0\1\2\3";
+    assert_int_equal(sw_word_vectors_read(&v, support_write("zero", zero, sizeof zero - 1), &err),
+                     SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "zero:2: contains a zero byte; expected text");
     assert_int_equal(sw_word_vectors_read(&v, support_path("none"), &err), SW_ERR_NOTFOUND);
 }
 
@@ -152,6 +244,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_and_numbers_are_read),
+        cmocka_unit_test(vectors_of_glove_are_read),
+        cmocka_unit_test(binary_vectors_are_read),
+        cmocka_unit_test(damaged_binary_files_are_refused_with_what_was_expected),
         cmocka_unit_test(written_vectors_are_read_to_the_same_bits),
         cmocka_unit_test(a_word_that_the_format_cannot_hold_is_refused),
         cmocka_unit_test(damaged_files_are_refused_with_what_was_expected),
