@@ -1,6 +1,7 @@
 /* Plans that treat all layers alike: what users try first, and what a plan is compared with. The
  * contract is in planner/planned_private.h. */
 #include "planner/planned_private.h"
+#include <math.h>
 
 /* Such a plan. */
 struct uniform {
@@ -78,18 +79,31 @@ int sw_planned_add_uniforms(struct sw_planned_making *m, const struct sw_machine
 
 int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds, struct sw_err *err)
 {
-    const struct uniform rows = {.shape = {.framework = SW_FRAMEWORK_ALLREDUCE,
-                                           .consistency = SW_CONSISTENCY_BSP,
-                                           .staleness = -1,
-                                           .groups = 1,
-                                           .group_size = 1,
-                                           .servers = 1},
-                                 .partition = SW_PARTITION_ROWS};
-    struct sw_parallel_plan p = {0};
+    /* A device that sends gradients to the host may wait for one server, or for one on each core.
+     */
+    const int cores = args->machine[0]->server_threads;
+    const struct {
+        enum sw_framework framework;
+        int servers;
+    } placed[] = {{SW_FRAMEWORK_ALLREDUCE, 1}, {SW_FRAMEWORK_SANDBLASTER, cores > 1 ? cores : 1}};
+    int rc = SW_OK;
 
-    int rc = make_uniform(args, args->machine[0], &rows, &p, err);
-    if (rc == SW_OK)
-        *seconds = p.time.step_s;
-    sw_parallel_plan_fini(&p);
+    *seconds = INFINITY;
+    for (size_t i = 0; rc == SW_OK && i < sizeof placed / sizeof *placed; i++) {
+        const struct uniform rows = {.shape = {.framework = placed[i].framework,
+                                               .consistency = SW_CONSISTENCY_BSP,
+                                               .staleness = -1,
+                                               .groups = 1,
+                                               .group_size = 1,
+                                               .servers = placed[i].servers},
+                                     .partition = SW_PARTITION_ROWS};
+        struct sw_parallel_plan p = {0};
+
+        rc = make_uniform(args, args->machine[0], &rows, &p, err);
+        if (rc == SW_OK)
+            *seconds = fmin(*seconds, p.time.step_s);
+        sw_parallel_plan_fini(&p);
+    }
+
     return rc;
 }

@@ -220,6 +220,12 @@ for key in (set(d) | set(p[0])) - {"GPUs", "version"}:
 END
 fi
 cp "$T/out" "$T/first"
+# One worker is as fast as one worker, also with servers on the cores of the host.
+for framework in sandblaster downpour; do
+    expect 0 plan "$recipes/mnist-mlp.ini" --gpus 1 --gflops 1000 --framework $framework \
+        --set cluster.copy=async --simulate 1..1
+    has out '^ +1 +1 +64 .* 1\.00 +100 %'
+done
 # The number of workers that the recipe sets is that of the job, not of a machine that grows.
 expect 0 plan "$tiny" --hosts 1 --gpus-per-host 1 --framework allreduce --simulate 1..4 \
     --set cluster.workers_per_group=2
