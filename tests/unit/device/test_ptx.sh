@@ -1,4 +1,5 @@
 #!/bin/sh
+# ctest-labels: source
 # ctest-timeout: 120
 # What nvcc makes of the CUDA kernels, without a GPU: per kernel at most so many 64-bit divisions of
 # integers and registers, at least so many loads and stores of 16 bytes, and no spills. ptx.txt names every kernel;

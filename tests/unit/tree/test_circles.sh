@@ -1,4 +1,5 @@
 #!/bin/sh
+# ctest-labels: source
 # ctest-timeout: 60
 # Files of a room call each other in one direction: a circle of files, found in the symbols of the
 # built objects, has at most five.

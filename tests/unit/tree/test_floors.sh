@@ -1,4 +1,5 @@
 #!/bin/sh
+# ctest-labels: source
 # ctest-timeout: 60
 # The rooms of src/ stand on floors, and an #include goes down only; each third-party library is
 # included in one room. A function is defined in the room whose header declares it, so calls go the

@@ -1,4 +1,5 @@
 #!/bin/sh
+# ctest-labels: source
 # ctest-timeout: 120
 # Each header compiles alone as C17 with the warnings of the project; all of them together, as C17
 # (no two may give one name to different things) and, where nvcc is found, those of the floors that

@@ -1,4 +1,5 @@
 #!/bin/sh
+# ctest-labels: source
 # Verbs print by the functions of cli/cli.h, which keep foreign text from a terminal. Those of stdio
 # are called there, and where nothing but the program's own tables is printed: help texts.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# ctest-labels: source
 # ctest-timeout: 60
 # What a reader meets first stays readable. Pages have a limit in words and their links lead
 # somewhere; every .c opens with a comment that says what the file is for; blank lines separate the

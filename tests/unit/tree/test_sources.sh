@@ -1,4 +1,5 @@
 #!/bin/sh
+# ctest-labels: source
 # ctest-timeout: 60
 # CMakeLists.txt names its sources; only the folders of registries, of kernels and of device drivers
 # are read by CMake. A file that was forgotten there would not be built at all, so every .c of src and kernels,
