@@ -126,6 +126,18 @@ static struct sw_retained_checkpoint *find(struct sw_retention *r, int64_t step)
     return NULL;
 }
 
+const char *sw_retention_better(const struct sw_retention *r, int64_t step, int64_t *best_step)
+{
+    *best_step = sw_retention_best_with(r, step).step;
+    if (*best_step == step)
+        *best_step = -1;
+
+    for (int i = 0; i < r->count; i++)
+        if (r->items[i].step == *best_step)
+            return r->items[i].path;
+    return NULL;
+}
+
 int sw_retention_add(struct sw_retention *r, int64_t step, const char *path, const char *checksum,
                      struct sw_err *err)
 {

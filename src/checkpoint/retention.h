@@ -48,6 +48,9 @@ void sw_retention_evaluated(struct sw_retention *r, int64_t step);
 bool sw_retention_beats(const struct sw_retention *r, int64_t step);
 /* The best checkpoint if one of this step is added. */
 struct sw_best sw_retention_best_with(const struct sw_retention *r, int64_t step);
+/* The checkpoint with a better evaluation than this step: *best_step gets its step, -1 if there is
+ * none. Returns its path, NULL if it is not on disk. */
+const char *sw_retention_better(const struct sw_retention *r, int64_t step, int64_t *best_step);
 /* Write the best step and value to a checkpoint's metadata, and read them. */
 int sw_retention_write(const struct sw_retention *r, struct sw_best best, struct sw_st_writer *w,
                        struct sw_err *err) SW_MUST_CHECK;

@@ -60,6 +60,10 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(best_by), .type = SW_OPT_STRING,
      .help =
          "metric that selects the best checkpoint; default: accuracy if the net has it, else loss"},
+    {FIELD(patience), .type = SW_OPT_INT, .def = "0", .min = 0, .max = 1000000,
+     .help =
+         "ends the run, or its stage, when best_by has not improved in this many evaluations in "
+         "a row; it then has the parameters of the best evaluation; 0: never"},
     {FIELD(init_from), .type = SW_OPT_PATHS, .path_at = file_of_init,
      .help = "checkpoints to start from, by the same names or by rules behind a file: "
              "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
@@ -221,7 +225,7 @@ static void settle_clip(struct sw_recipe *r, const struct sw_section *s, struct 
         return;
     }
 
-    *(value ? &job->clip_value : &job->clip_norm) = limit;
+    *(value ? &job->clip.value : &job->clip.norm) = limit;
 }
 
 /* "default", "fit:4GB". */
@@ -280,6 +284,25 @@ static void check_ends(struct sw_recipe *r, const struct sw_section *s,
     }
 }
 
+/* The best evaluation must have a checkpoint: the run ends with its parameters. */
+static void settle_patience(struct sw_recipe *r, const struct sw_section *s,
+                            struct sw_job_conf *job)
+{
+    if (job->patience == 0)
+        return;
+
+    if (job->eval_every == 0) {
+        sw_recipe_error(r, s, "patience",
+                        "evaluations are counted, and there is only one, at the end");
+        sw_recipe_hint(r, "set eval_every, the steps between evaluations");
+    }
+    if (sw_section_precedence(s, "checkpoint_best") && !job->checkpoint_best)
+        sw_recipe_error(r, s, "checkpoint_best",
+                        "no conflicts with patience, which ends with the best checkpoint");
+
+    job->checkpoint_best = true;
+}
+
 int sw_job_apply_rules(struct sw_recipe *r, const struct sw_job_conf **out, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(r, "job", NULL);
@@ -289,6 +312,7 @@ int sw_job_apply_rules(struct sw_recipe *r, const struct sw_job_conf **out, stru
     settle_clip(r, s, job);
     settle_memory(r, s, job);
     settle_scale(r, s, job);
+    settle_patience(r, s, job);
     check_ends(r, s, job);
 
     job->auto_partition = job->partition == PARTITION_AUTO;

@@ -9,6 +9,11 @@
 /* What to do with a record that cannot be read. */
 enum sw_on_bad_record { SW_BAD_RECORD_STOP, SW_BAD_RECORD_SKIP };
 
+/* Limits of gradients; 0: none. */
+struct sw_clip_limits {
+    double value, norm; /* of each element; of all gradients together */
+};
+
 struct sw_job_conf {
     const char *name; /* the recipe file's stem unless set */
     int64_t seed;
@@ -23,11 +28,12 @@ struct sw_job_conf {
     bool checkpoint_ends;     /* also write one at step 0 and at the end */
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
+    int64_t patience;    /* evaluations in a row without a better one that end the run; 0: never */
     int algorithm;       /* enum sw_algorithm */
     int on_bad_record;   /* enum sw_on_bad_record */
     int on_nan;          /* enum sw_on_nan */
     const char *grad_clip;        /* as written, or NULL */
-    double clip_value, clip_norm; /* parsed from grad_clip; 0: no limit. Not keys themselves */
+    struct sw_clip_limits clip;   /* parsed from grad_clip. Not a key itself */
     struct sw_strings reset;      /* patterns of parameters that init_from does not set */
     struct sw_strings freeze;     /* patterns of parameters that are not trained */
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */

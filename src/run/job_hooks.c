@@ -5,6 +5,7 @@
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
 #include "run/memory.h"
+#include "run/patience.h"
 #include "run/rebalance.h"
 
 /* ---- checkpoints ---- */
@@ -83,7 +84,8 @@ static int roll_back(void *run, struct sw_err *err)
 static void note_evaluation(void *run, int64_t step)
 {
     struct sw_job *job = run;
-    sw_retention_evaluated(&job->retention, step);
+    if (sw_patience_counts(job, step))
+        sw_retention_evaluated(&job->retention, step);
     sw_job_hosts_compare(job, step);
 }
 
@@ -91,6 +93,20 @@ static bool is_best(void *run, int64_t step)
 {
     const struct sw_job *job = run;
     return sw_retention_beats(&job->retention, step);
+}
+
+static bool is_out_of_patience(void *run, int64_t step, bool report)
+{
+    const bool over = sw_patience_is_over(run, step);
+
+    if (over && report)
+        sw_patience_report(run, step);
+    return over;
+}
+
+static int restore_best(void *run, int64_t step, struct sw_err *err)
+{
+    return sw_patience_restore(run, step, err);
 }
 
 /* ---- what concerns all workers ---- */
@@ -152,12 +168,14 @@ const struct sw_worker_hooks sw_job_hooks = {
     .roll_back = roll_back,
     .note_evaluation = note_evaluation,
     .is_best = is_best,
+    .is_out_of_patience = is_out_of_patience,
     .is_quiet = is_quiet,
     .merge = merge,
     .resume = resume,
     .share_state = share_state,
     .end_warmup = end_warmup,
     .end_job = end_job,
+    .restore_best = restore_best,
     .rebalance = rebalance,
     .fit = fit,
 };

@@ -182,8 +182,8 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .two_phases = sw_stop_needs_norm(job->conf) || sw_job_hosts_return(job),
         .loss_scale = job->conf->loss_scale,
         .loss_scale_every = job->conf->loss_scale_every,
-        .clip_value = job->conf->clip_value,
-        .clip_norm = job->conf->clip_norm,
+        .clip_value = job->conf->clip.value,
+        .clip_norm = job->conf->clip.norm,
         .bad = job->conf->on_nan == SW_ON_NAN_SKIP       ? SW_BAD_DROPS
                : job->conf->on_nan == SW_ON_NAN_ROLLBACK ? SW_BAD_TELLS
                                                          : SW_BAD_STOPS,

@@ -15,6 +15,7 @@
 #include "run/job_private.h"
 #include "run/limits.h"
 #include "run/microbatches.h"
+#include "run/patience.h"
 #include "worker/server.h"
 #include "worker/worker.h"
 #include <stdio.h>
@@ -233,6 +234,7 @@ static int choose_shape(struct setup *s, struct sw_err *err)
         return rc == SW_ERR_INVALID ? sw_recipe_status(s->job->recipe, err) : rc;
 
     sw_replan_check(s->job);
+    sw_patience_check(s->job);
     rc = sw_microbatches_check(s->job, s->section, err);
     return rc == SW_ERR_INVALID ? sw_recipe_status(s->job->recipe, err) : rc;
 }
@@ -387,7 +389,7 @@ static bool controls_updates(const struct sw_job *job)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
-    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
+    return job->conf->clip.norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
            job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_needs_norm(job->conf) ||
            sw_job_hosts_return(job);
 }

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
 #include "run/job_private.h"
+#include "run/patience.h"
 #include "worker/worker.h"
 #include <stdio.h>
 
@@ -210,7 +211,8 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct
 void sw_stage_record_end(struct sw_job *job, int64_t t)
 {
     /* A stage that ends before its last step was ended by a condition, which counts as its end. */
-    job->stage.over = t < job->span.steps || t >= job->span.stage_from + job->span.horizon;
+    job->stage.over = t < job->span.steps || t >= job->span.stage_from + job->span.horizon ||
+                      sw_patience_is_over(job, t);
 }
 
 void sw_stage_report(struct sw_job *job)

@@ -41,8 +41,8 @@ static struct sw_group_decision decide(void *worker, int64_t t)
     struct sw_group_decision d = {.stop = asked & SW_JOB_STOP, .last = t >= job->span->steps};
     d.last = d.last || (job->stops->uses_training &&
                         sw_stop_reached(job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
-    d.evaluate = job->data->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
-                 (d.last || due(c->eval_every, own));
+    d.evaluate = job->data->source[SW_SPLIT_EVAL] &&
+                 (d.last || (due(c->eval_every, own) && (!d.stop || c->patience > 0)));
     d.checkpoint = (d.last && c->checkpoint_ends) || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) ||
                    due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
@@ -213,11 +213,11 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
 /* ---- Carrying out the decision ---- */
 
 /* Every worker evaluates its rows; the leader records the result. All leave the pass early when the
- * job is to stop, except for the last evaluation of a stage, which would never be repeated, and
- * where other hosts would have to leave at the same round. */
+ * job is to stop, except for the last evaluation of a stage and those that job.patience counts,
+ * which would never be repeated, and where other hosts would have to leave at the same round. */
 static int evaluate(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
-    bool left = false, stays = d->last || w->topology->hosts > 1;
+    bool left = false, stays = d->last || w->shared.conf->patience > 0 || w->topology->hosts > 1;
 
     sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, -1, NULL, sw_os()->monotonic_ns());
 
@@ -308,7 +308,7 @@ static int pause_here(struct sw_worker *w, struct sw_group_decision *d, struct s
     return SW_OK;
 }
 
-/* The evaluation and its consequences: the end by stop_at, rebalancing rows. */
+/* The evaluation and its consequences: the end by stop_at or patience, rebalancing rows. */
 static int evaluate_and_judge(struct sw_worker *w, struct sw_group_decision *d, struct sw_err *err)
 {
     bool reached = false;
@@ -316,7 +316,7 @@ static int evaluate_and_judge(struct sw_worker *w, struct sw_group_decision *d, 
     int rc = evaluate(w, d, err);
     if (rc != SW_OK || !d->evaluate || d->last)
         return rc;
-    rc = sw_stop_after_evaluation(w->shared.stops, w, &reached, err);
+    rc = sw_stop_after_evaluation(w, &reached, err);
     if (rc != SW_OK)
         return rc;
 
@@ -330,14 +330,27 @@ static int evaluate_and_judge(struct sw_worker *w, struct sw_group_decision *d, 
     return w->shared.hooks->rebalance(w->shared.run, w, err);
 }
 
+/* By the leader: the parameters that the job ends with. */
+static int end_job(struct sw_worker *w, struct sw_err *err)
+{
+    const struct sw_worker_hooks *hooks = w->shared.hooks;
+
+    hooks->end_job(w->shared.run, w->step);
+
+    /* Values that other workers update are replaced, too. */
+    int rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
+    return rc == SW_OK ? hooks->restore_best(w->shared.run, w->step, err) : rc;
+}
+
 /* By the leader: writes the checkpoint that was decided on, or that of the best evaluation so far.
  */
 static int save(struct sw_worker *w, const struct sw_group_decision *d, struct sw_err *err)
 {
     const struct sw_worker_hooks *hooks = w->shared.hooks;
 
-    if (d->last)
-        hooks->end_job(w->shared.run, w->step);
+    int rc = d->last ? end_job(w, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
 
     bool best =
         w->shared.conf->checkpoint_best && d->evaluate && hooks->is_best(w->shared.run, w->step);

@@ -199,11 +199,13 @@ int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struc
     return sw_worker_barrier_active(w, "the metrics of the step", err);
 }
 
-int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
-                             struct sw_err *err)
+int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err)
 {
+    const struct sw_stop_rules *rules = w->shared.stops;
+    const bool leads = w->rank->global_rank == 0;
+
     *reached = false;
-    if (!rules->uses_evaluation)
+    if (!rules->uses_evaluation && w->shared.conf->patience == 0)
         return SW_OK;
 
     /* The leader has stored the metrics before it reaches this barrier. */
@@ -211,6 +213,7 @@ int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker
     if (rc != SW_OK)
         return rc;
 
-    *reached = sw_stop_reached(rules, w, SW_SPLIT_EVAL, w->step, w->rank->global_rank == 0);
+    *reached = sw_stop_reached(rules, w, SW_SPLIT_EVAL, w->step, leads) ||
+               w->shared.hooks->is_out_of_patience(w->shared.run, w->step, leads);
     return SW_OK;
 }

@@ -38,6 +38,6 @@ int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w,
  */
 bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *w, int split,
                      int64_t t, bool log);
-/* Called by all workers after an evaluation. Sets *reached, the same for all. */
-int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
-                             struct sw_err *err) SW_MUST_CHECK;
+/* Called by all workers after an evaluation: does the job end here, by a condition or by
+ * job.patience? Sets *reached, the same for all. */
+int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err) SW_MUST_CHECK;

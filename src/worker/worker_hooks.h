@@ -27,6 +27,9 @@ struct sw_worker_hooks {
     void (*note_evaluation)(void *run, int64_t step);
     /* Was the evaluation of that step better than that of the best checkpoint? */
     bool (*is_best)(void *run, int64_t step);
+    /* Called by all workers between that and the next evaluation: does the job end here by
+     * job.patience? report: record it as an event. */
+    bool (*is_out_of_patience)(void *run, int64_t step, bool report);
 
     /* Asynchronous groups have ended a step. Are all replicas of the parameters ready to be merged,
      * with no change of a value on its way? By any worker, repeatedly; never waits. */
@@ -44,6 +47,9 @@ struct sw_worker_hooks {
     void (*end_warmup)(void *run);
     /* Called for the last step of the job. */
     void (*end_job)(void *run, int64_t step);
+    /* Then, before its checkpoint is written, when all updates are applied: with job.patience, the
+     * parameters of the best evaluation replace those of this step. */
+    int (*restore_best)(void *run, int64_t step, struct sw_err *err);
 
     /* Called by all workers: distributes the rows of the batch by their speed. */
     int (*rebalance)(void *run, struct sw_worker *w, struct sw_err *err);

@@ -190,6 +190,26 @@ static void a_stop_of_any_host_stops_all_at_one_step(void **state)
     }
 }
 
+/* All hosts count the same evaluations; the first has the checkpoint of the best. */
+static void hosts_have_the_same_patience(void **state)
+{
+    const struct trial like = {.sets = {"job.steps=60", "job.eval_every=2", "job.patience=2",
+                                        "job.best_by=loss", "updater.lr=0.2"}};
+    struct party p;
+
+    party_open(&p, 2, NULL, &like);
+    party_run(&p);
+    assert_party_ok(&p);
+
+    const int64_t end = p.trial[0].job->workers[0].step, best = p.trial[0].job->retention.best.step;
+    assert_true(end < 60);
+    assert_int_equal(end, best + 4);
+    assert_int_equal(end, p.trial[1].job->workers[0].step);
+    assert_same_tensors(checkpoint_path("h0", best), checkpoint_path("h0", end));
+    assert_false(host_has(1, end));
+    party_close(&p);
+}
+
 static void a_pause_of_the_leader_is_that_of_all(void **state)
 {
     pause_party(&(struct trial){.sets = {"job.steps=200"}, .display = {.every_steps = 1}});
@@ -315,13 +335,19 @@ static void what_hosts_cannot_do_is_refused(void **state)
         {"job.partition=1", "split by rows"},
         {"job.on_nan=skip", "ends the run"},
         {"job.batch=1", "cannot share a batch of 1 rows"},
+        {"stage.one.patience=2", "only the first has the best checkpoint"},
     };
+    static const char staged[] =
+        "[job]\nbatch = 16\neval_batch = 20\neval_every = 5\n" DATA_SECTIONS UPDATER_SECTIONS
+            NET_SECTIONS "[stage one]\nsteps = 20\n";
     const struct sw_hosts list = {.host = names, .count = 2};
     const struct sw_job_hosts hosts = {.list = &list, .engine = &sw_fabric_loop};
 
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct trial t = {.sets = {refused[i][0]}, .hosts = &hosts, .oversubscribe = true};
 
+        if (strncmp(refused[i][0], "stage.", 6) == 0)
+            t.recipe = staged;
         assert_int_equal(trial_open(&t), SW_ERR_INVALID);
         if (!strstr(sw_bytes_text(&t.messages), refused[i][1]))
             fail_msg("%s: %s", refused[i][0], sw_bytes_text(&t.messages));
@@ -386,6 +412,7 @@ int main(void)
         cmocka_unit_test(wide_normalization_is_summed),
         cmocka_unit_test(values_that_differ_at_the_beginning_are_found),
         cmocka_unit_test(a_stop_of_any_host_stops_all_at_one_step),
+        cmocka_unit_test(hosts_have_the_same_patience),
         cmocka_unit_test(a_pause_of_the_leader_is_that_of_all),
         cmocka_unit_test(a_lost_host_is_the_error_of_all_others),
         cmocka_unit_test(a_loss_loses_no_step),
