@@ -16,7 +16,7 @@ enum { ALIGNMENT = 64 };
 
 int sw_scaling_init(struct sw_scaling *s, int64_t count, struct sw_err *err)
 {
-    *s = (struct sw_scaling){.count = count, .factor = 1};
+    *s = (struct sw_scaling){.count = count, .power = 1, .factor = 1};
     s->mean = sw_calloc(2 * (size_t)count, sizeof *s->mean);
     if (!s->mean)
         return sw_err_nomem(err, "mean and std of a field", 2 * (size_t)count * sizeof *s->mean);
@@ -88,6 +88,11 @@ int sw_scaling_copy(struct sw_scaling *to, const struct sw_scaling *from, struct
 
 /* ---- A row ---- */
 
+static double raise(double value, double power)
+{
+    return copysign(pow(fabs(value), power), value);
+}
+
 static int take_logarithms(float *row, int64_t count, struct sw_err *err)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -105,6 +110,10 @@ int sw_scaling_apply(const struct sw_scaling *s, struct sw_room *scratch, float 
                      struct sw_err *err)
 {
     const size_t bytes = (size_t)s->count * sizeof *row;
+
+    for (int64_t i = 0; s->power < 1 && i < s->count; i++)
+        row[i] = (float)raise((double)row[i], s->power);
+
     int rc = s->log1p ? take_logarithms(row, s->count, err) : SW_OK;
 
     for (int64_t i = 0; !rc && i < s->count; i++)
@@ -126,7 +135,7 @@ int sw_scaling_apply(const struct sw_scaling *s, struct sw_room *scratch, float 
 
 bool sw_scaling_has_units(const struct sw_scaling *s)
 {
-    return !s->log1p && !s->whitens;
+    return s->power >= 1 && !s->log1p && !s->whitens;
 }
 
 void sw_scaling_undo(const struct sw_scaling *s, float *row)
@@ -213,7 +222,7 @@ static int bad_value(const struct scan *scan, int64_t record, int64_t k, double 
     return SW_ERR_FORMAT;
 }
 
-/* Sets scan->row to record i of the section, its logarithms if they are asked for. */
+/* Sets scan->row to record i of the section, with the transforms of single values. */
 static int read_row(struct scan *scan, int64_t i, struct sw_err *err)
 {
     const struct sw_source *s = scan->source;
@@ -234,8 +243,9 @@ static int read_row(struct scan *scan, int64_t i, struct sw_err *err)
         memcpy(&whole, (const char *)raw + (size_t)k * sizeof whole, sizeof whole);
         memcpy(&real, (const char *)raw + (size_t)k * sizeof real, sizeof real);
 
-        const double value = s->raw.field[scan->f].dtype == SW_I32 ? (double)whole : (double)real;
-        scan->row[k] = scaling->log1p ? log1p(value) : value;
+        const double value = s->raw.field[scan->f].dtype == SW_I32 ? (double)whole : (double)real,
+                     raised = scaling->power < 1 ? raise(value, scaling->power) : value;
+        scan->row[k] = scaling->log1p ? log1p(raised) : raised;
         if (!isfinite(scan->row[k]))
             return bad_value(scan, record, k, value, err);
     }

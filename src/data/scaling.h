@@ -1,5 +1,7 @@
 /* What an input layer asks to be done to the values of its field, in this order:
  *
+ *     sign(v) |v|^power    (Perronnin et al., "Improving the Fisher kernel for large-scale image
+ *                          classification", ECCV 2010)
  *     log(v + 1)
  *     (v - mean) / std     with the mean and the standard deviation of each value of a row over the
  *                          records of the training section, or given ones
@@ -8,7 +10,8 @@
  * 1997) v * factor
  *
  * The source of every section applies the same numbers; checkpoints carry those that were measured.
- * Without logarithm and whitening predictions and errors can be given in the units of the data.
+ * Without power, logarithm and whitening predictions and errors can be given in the units of the
+ * data.
  *
  * Thread rule: set up by one thread before records are fetched; constant afterwards. */
 #pragma once
@@ -23,6 +26,7 @@ struct sw_room;
 /* Zero-initialize; free with sw_scaling_fini. */
 struct sw_scaling {
     int64_t count; /* values of a row */
+    double power;  /* above 0, at most 1 */
     bool log1p;
     double *mean; /* owned [2 count]; std is the second half */
     double *std;  /* above 0 */
@@ -32,7 +36,7 @@ struct sw_scaling {
     bool known; /* false: mean, std and whiten are not set yet, and nothing is done */
 };
 
-/* Sets mean 0, std 1 and factor 1, not known. Errors: SW_ERR_NOMEM. */
+/* Sets mean 0, std 1, power 1 and factor 1, not known. Errors: SW_ERR_NOMEM. */
 int sw_scaling_init(struct sw_scaling *s, int64_t count, struct sw_err *err) SW_MUST_CHECK;
 void sw_scaling_fini(struct sw_scaling *s);
 /* Sets the values from lists of one number, or of one per value; an empty list leaves them.
@@ -54,9 +58,9 @@ bool sw_scaling_has_units(const struct sw_scaling *s);
 void sw_scaling_undo(const struct sw_scaling *s, float *row);
 double sw_scaling_unit(const struct sw_scaling *s, int64_t c);
 
-/* Makes an open source transform field f, which becomes f32; the caller sets log1p, whitens and
- * factor. Errors: SW_ERR_INVALID for pictures, for an image that the keys of its section transform,
- * and for a list of integers; SW_ERR_NOMEM. */
+/* Makes an open source transform field f, which becomes f32; the caller sets power, log1p,
+ * whitens and factor. Errors: SW_ERR_INVALID for pictures, for an image that the keys of its
+ * section transform, and for a list of integers; SW_ERR_NOMEM. */
 int sw_source_scale(struct sw_source *s, int f, struct sw_err *err) SW_MUST_CHECK;
 
 struct sw_scaling_measure {

@@ -279,6 +279,7 @@ static int load_units(struct sw_inference *inf, const struct sw_st_file *f, stru
     if (rc != SW_OK || !input)
         return rc;
 
+    inf->units.power = input->power;
     inf->units.log1p = input->log1p;
     inf->units.whitens = input->whiten;
     inf->units.factor = input->scale;

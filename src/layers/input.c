@@ -7,10 +7,12 @@ static const struct sw_opt opts[] = {
     SW_OPT(STRING, struct sw_input_conf, field, "field of the data source: image, label",
            .required = true),
     SW_OPT(
-        BOOL, struct sw_input_conf, log1p,
-        "log(value + 1), for counts; the first of the transforms of values, in the order of this "
-        "list",
-        .def = "no"),
+        REAL, struct sw_input_conf, power,
+        "the absolute value to this power, with the sign of the value: 0.5 for histograms, whose "
+        "distances are then Hellinger's; the first of the transforms of values, in the order of "
+        "this list",
+        .def = "1", .min = 0, .max = 1, .above_min = true),
+    SW_OPT(BOOL, struct sw_input_conf, log1p, "log(value + 1), for counts", .def = "no"),
     SW_OPT(BOOL, struct sw_input_conf, standardize,
            "(value - mean) / std with mean and std of the training data, which checkpoints keep; "
            "predict, mae and rmse give the units of the data",

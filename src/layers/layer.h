@@ -446,6 +446,7 @@ const char *sw_layer_input_field(const struct sw_layer *l);
 /* The keys of an input layer. */
 struct sw_input_conf {
     const char *field;
+    double power;              /* of the absolute value, which keeps its sign; 1: unchanged */
     bool log1p;                /* log(value + 1) */
     bool standardize;          /* with the mean and std of the training section, or */
     struct sw_reals mean, std; /* with these; both empty: not given */

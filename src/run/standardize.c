@@ -18,8 +18,8 @@ static bool differ(double a, double b)
 
 static bool is_scaled(const struct sw_input_conf *c)
 {
-    return c->log1p || c->standardize || c->whiten || c->mean.count > 0 || c->std.count > 0 ||
-           differ(c->scale, 1);
+    return differ(c->power, 1) || c->log1p || c->standardize || c->whiten || c->mean.count > 0 ||
+           c->std.count > 0 || differ(c->scale, 1);
 }
 
 static bool same_list(const struct sw_reals *a, const struct sw_reals *b)
@@ -32,7 +32,8 @@ static bool same_list(const struct sw_reals *a, const struct sw_reals *b)
 
 static bool same_transform(const struct sw_input_conf *a, const struct sw_input_conf *b)
 {
-    return a->log1p == b->log1p && a->standardize == b->standardize && a->whiten == b->whiten &&
+    return !differ(a->power, b->power) && a->log1p == b->log1p &&
+           a->standardize == b->standardize && a->whiten == b->whiten &&
            !differ(a->whiten_epsilon, b->whiten_epsilon) && !differ(a->scale, b->scale) &&
            same_list(&a->mean, &b->mean) && same_list(&a->std, &b->std);
 }
@@ -49,7 +50,7 @@ static void check_others(struct sw_recipe *recipe, const struct sw_section *s)
             continue;
         if (!same_transform(other, c))
             sw_recipe_error(recipe, t, NULL,
-                            "layer %s reads the same field, %s, with other values of log1p, "
+                            "layer %s reads the same field, %s, with other values of power, log1p, "
                             "standardize, mean, std, whiten or scale: use one input layer for both",
                             s->name, c->field);
     }
@@ -62,6 +63,7 @@ static bool measures(const struct sw_input_conf *c)
 
 static int set_keys(struct sw_scaling *s, const struct sw_input_conf *c, struct sw_err *err)
 {
+    s->power = c->power;
     s->log1p = c->log1p;
     s->whitens = c->whiten;
     s->factor = c->scale;

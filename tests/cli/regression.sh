@@ -210,4 +210,4 @@ expect 2 check image.ini
 has err 'layer x: the keys of data train'
 printf '[layer z]\ntype = input\nfield = target\n[layer mae2]\ntype = mae\nsrc = fc, z\n' | cat house.ini - >twice.ini
 expect 2 check twice.ini
-has err 'layer z: layer y reads the same field, target, with other values of log1p, standardize'
+has err 'layer z: layer y reads the same field, target, with other values of power, log1p, standardize'

@@ -105,7 +105,7 @@ expect 2 check net.ini --set layer.x.whiten_epsilon=0
 has err 'whiten_epsilon'
 printf '[layer z]\ntype = input\nfield = image\n[layer fc2]\ntype = inner_product\noutputs = 2\nsrc = z\n' | cat net.ini - >twice.ini
 expect 2 check twice.ini
-has err 'reads the same field, image, with other values of log1p, standardize'
+has err 'reads the same field, image, with other values of power, log1p, standardize'
 
 # The same on several workers, and on a simulated device.
 expect 0 run net.ini --out two --set cluster.workers_per_group=2 --oversubscribe

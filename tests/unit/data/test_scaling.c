@@ -122,6 +122,30 @@ static void steps_are_in_order(void **state)
     sw_source_close(s);
 }
 
+/* Roots keep the sign, and come before the logarithm and what is measured. */
+static void powers_come_first(void **state)
+{
+    struct sw_source *s = open_table("-4,9,0\n0,0.25,0\n", NULL, false);
+    const int f = sw_source_find(s, "image");
+    float row[2][2];
+    struct sw_err err = {0};
+
+    ASSERT_OK(sw_source_scale(s, f, &err));
+    assert_true(sw_scaling_has_units(&s->scaling[f]));
+    s->scaling[f].power = 0.5;
+    assert_false(sw_scaling_has_units(&s->scaling[f]));
+    ASSERT_OK(sw_source_measure(s, f, &both, &err));
+    assert_true(s->scaling[f].mean[0] == -1 && s->scaling[f].std[0] == 1);
+    assert_true(s->scaling[f].mean[1] == 1.75 && s->scaling[f].std[1] == 1.25);
+    fetch(s, f, 2, row);
+    assert_true(row[0][0] == -1 && row[1][0] == 1 && row[0][1] == 1 && row[1][1] == -1);
+
+    s->scaling[f].log1p = true; /* of the roots: -2 has none */
+    assert_int_equal(sw_source_measure(s, f, &both, &err), SW_ERR_FORMAT);
+    ASSERT_CONTAINS(err.text, "value 1 of image is -4");
+    sw_source_close(s);
+}
+
 /* Whitened rows have mean 0 and the identity as their covariance. */
 static void whitened_rows_are_uncorrelated(void **state)
 {
@@ -218,6 +242,7 @@ int main(void)
         cmocka_unit_test(integers_become_floats),
         cmocka_unit_test(images_and_wrong_counts_are_refused),
         cmocka_unit_test(steps_are_in_order),
+        cmocka_unit_test(powers_come_first),
         cmocka_unit_test(whitened_rows_are_uncorrelated),
         cmocka_unit_test(a_value_without_a_logarithm_is_named),
         cmocka_unit_test(a_label_outside_its_range_is_named),
