@@ -150,7 +150,7 @@ def wiki_54(bench):
         median([m[t] for m in made[k][n]]) for k in (*BASELINES, "plain")) for t in TASKS for n in w.lengths)
     words = ("Published / ours; medians of seeds 1 to 3. Ours: 693 queries among 693 test pairs, the query itself left "
              "out within a modality; published: 100 random queries among 500. The features are those of recipes/"
-             "msae.ini: standardized images, log1p of scaled tf-idf weights. `cvh` has no ridge, as in its paper; "
+             "msae.ini: standardized roots of image histograms, log1p of scaled tf-idf weights. `cvh` has no ridge, as in its paper; "
              "`ridge` adds 10 times the mean variance, which a validation part of the training side prefers to less. The "
              "published CVH agrees with the one without: canonical variables of 1000 word counts that 2173 pairs determine "
              "badly. MSAE %s in all searches and lengths. LCMH: 100 clusters, and codes that are not correlated; its "
