@@ -85,7 +85,8 @@ class Wiki:
     def learn(self, method, length, seed, *options):
         """A model of the features that MSAE reads."""
         path = self.bench.path("model-%s-%d-%d" % (method, length, seed))
-        self.singa("search", "train", "--method", method, "--bits", length, "--seed", seed, "--images", "features",
+        chance = () if method == "cvh" else ("--seed", seed)
+        self.singa("search", "train", "--method", method, "--bits", length, *chance, "--images", "features",
                    "--texts", "words", "--out", path, "--quiet", *options, *self.net(16, 1))
         return path
 
