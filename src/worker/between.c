@@ -3,9 +3,9 @@
  * The first worker that asks makes the decision after a step, and all others get the same one
  * (group.h). Usually there is nothing to do. Otherwise the workers synchronize: every update is
  * applied, asynchronous server groups merge, and all workers read the same values. Then follow, as
- * decided: an evaluation, conditions of stop_at, rebalancing rows, a checkpoint by the leader, a
- * pause. All workers take the same path through this file, so that they reach the same barriers.
- * Whatever ends the job makes every barrier return SW_ERR_CANCELLED. */
+ * decided: an evaluation, the end by stop_at or patience, rebalancing rows, a checkpoint by the
+ * leader, a pause. All workers take the same path through this file, so that they reach the same
+ * barriers. Whatever ends the job makes every barrier return SW_ERR_CANCELLED. */
 #include "worker/between.h"
 #include "base/os.h"
 #include "worker/evaluate.h"

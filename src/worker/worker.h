@@ -48,7 +48,7 @@ struct sw_worker_failures {
 
 /* How a worker has ended, if it has. */
 struct sw_worker_end {
-    bool over;    /* at the last step or by stop_at */
+    bool over;    /* at the last step, or by stop_at or patience */
     bool stopped; /* by request, with a checkpoint, before the last step */
 };
 
