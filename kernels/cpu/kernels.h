@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/channels.h"
+#include "kernels/ops/ais.h"
 #include "kernels/ops/recurrent.h"
 #include "kernels/ops/units.h"
 #include "kernels/window.h"
@@ -189,17 +190,8 @@ void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, cons
 /* The operation on host memory, ignoring `carried`. */
 void sw_kernel_units(int threads, const struct sw_units_args *u);
 
-/* A step of annealed importance sampling: subtracts from log_weight[r] the free energy of the row's
- * hidden units with input `to` x minus that with `from` x, and replaces x by `to` x. */
-struct sw_kernel_anneal {
-    enum sw_units units;
-    int64_t rows, columns;
-    float from, to;
-    float *x;
-    const float *bias;
-    double *log_weight;
-};
-void sw_kernel_anneal(const struct sw_kernel_anneal *a);
+/* A step of annealed importance sampling for one side (kernels/ops/ais.h). */
+void sw_kernel_anneal(const struct sw_anneal_args *a);
 
 /* ---- activation.c: kernels of the operations, for tests that replace them ---- */
 

@@ -306,42 +306,55 @@ const struct sw_op sw_op_unit_energy = {"unit_energy", sizeof(struct sw_unit_ene
 
 /* ---- Annealing ---- */
 
-SW_KERNEL_INLINE double anneal_with(enum sw_units units, const struct sw_kernel_anneal *a, float *x)
+/* Returns the rise of the energy of unit i. */
+SW_KERNEL_INLINE float anneal_unit(enum sw_units units, bool free, const struct sw_anneal_args *a,
+                                   float *x, int64_t i)
 {
+    const float way = a->bias[i] - a->base[i];
+    const float before = free ? a->from * x[i] : x[i], after = free ? a->to * x[i] : x[i];
+
+    x[i] = after;
+    return element_energy(units, free, after, a->base[i] + a->to * way) -
+           element_energy(units, free, before, a->base[i] + a->from * way);
+}
+
+SW_KERNEL_INLINE double anneal_with(enum sw_units units, bool free,
+                                    const struct sw_anneal_args *args, float *x)
+{
+    const struct sw_anneal_args a = *args; /* writes to x do not change a copy */
+    const int64_t n = a.columns, whole = n / LANES * LANES;
     float lane[LANES] = {0};
-    const int64_t n = a->columns, whole = n / LANES * LANES;
     double sum = 0;
 
     for (int64_t i = 0; i < whole; i += LANES) {
 #pragma omp simd
-        for (int64_t j = 0; j < LANES; j++) {
-            float to = a->to * x[i + j], b = a->bias[i + j];
-            lane[j] += element_energy(units, true, to, b) -
-                       element_energy(units, true, a->from * x[i + j], b);
-            x[i + j] = to;
-        }
+        for (int64_t j = 0; j < LANES; j++)
+            lane[j] += anneal_unit(units, free, &a, x, i + j);
     }
 
-    for (int64_t i = whole; i < n; i++) {
-        float to = a->to * x[i];
-        lane[i - whole] += element_energy(units, true, to, a->bias[i]) -
-                           element_energy(units, true, a->from * x[i], a->bias[i]);
-        x[i] = to;
-    }
+    for (int64_t i = whole; i < n; i++)
+        lane[i - whole] += anneal_unit(units, free, &a, x, i);
 
     for (int j = 0; j < LANES; j++)
         sum += (double)lane[j];
     return sum;
 }
 
-SW_KERNEL static double anneal_row(const struct sw_kernel_anneal *a, float *x)
+/* The compiler specializes the loop for each kind. */
+SW_KERNEL static double anneal_row(const struct sw_anneal_args *a, float *x)
 {
-    return a->units == SW_UNITS_GAUSSIAN ? anneal_with(SW_UNITS_GAUSSIAN, a, x)
-                                         : anneal_with(SW_UNITS_BERNOULLI, a, x);
+    if (a->units == SW_UNITS_GAUSSIAN)
+        return a->free ? anneal_with(SW_UNITS_GAUSSIAN, true, a, x)
+                       : anneal_with(SW_UNITS_GAUSSIAN, false, a, x);
+    return a->free ? anneal_with(SW_UNITS_BERNOULLI, true, a, x)
+                   : anneal_with(SW_UNITS_BERNOULLI, false, a, x);
 }
 
-void sw_kernel_anneal(const struct sw_kernel_anneal *a)
+void sw_kernel_anneal(const struct sw_anneal_args *a)
 {
+    for (int64_t i = 0; i < a->columns; i++)
+        a->blend[i] = a->base[i] + a->to * (a->bias[i] - a->base[i]);
+
     for (int64_t r = 0; r < a->rows; r++)
         a->log_weight[r] -= anneal_row(a, a->x + r * a->columns);
 }

@@ -104,10 +104,10 @@ int sw_cuda_channel_bias(const struct sw_channels *channels, enum sw_dtype type,
 /* ---- units.cu: pieces of annealed importance sampling (kernels/ops/ais.h) ---- */
 
 int sw_cuda_units(const struct sw_cuda_launch *l, const void *args); /* of sw_op_units */
-/* Sets log Z of the machine with zero weights for every row; anneals all rows by one step; writes
- * the results of the chains. */
+/* Sets the biases of the base-rate machine, and its log Z for every row; anneals one side of all
+ * rows by one step; writes the results of the chains. */
 int sw_cuda_ais_begin(const struct sw_ais_args *a, const struct sw_cuda_launch *l);
-int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch *l);
+int sw_cuda_anneal(const struct sw_anneal_args *a, const struct sw_cuda_launch *l);
 int sw_cuda_ais_result(const struct sw_ais_args *a, const struct sw_cuda_launch *l);
 
 /* ---- skip_gram_gradient.cu: of sw_op_skip_gram_gradient ---- */

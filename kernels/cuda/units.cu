@@ -277,12 +277,28 @@ static int launch_flip(const struct sw_cuda_launch *l, const void *args)
     return SW_LAUNCH(add_rises, 1, SW_THREADS, l, *f);
 }
 
-SW_CUDA_KERNELS(units) = {{{&sw_op_units, sw_cuda_units, NULL},
-                           {&sw_op_unit_energy, launch_energy, NULL},
-                           {&sw_op_flip, launch_flip, NULL},
-                           {}}};
-
 /* ---- Annealing ---- */
+
+static __global__ void activity(struct sw_activity_args a)
+{
+    const int64_t valid = sw_op_valid_rows(a.step, a.rows);
+
+    for (int64_t c = sw_first(); c < a.columns; c += sw_stride()) {
+        double sum = 0;
+
+        for (int64_t r = 0; r < valid; r++)
+            sum += (double)a.x[r * a.columns + c];
+        a.sum[c] = sum;
+        if (c == 0)
+            *a.counted = (double)valid;
+    }
+}
+
+static int launch_activity(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_activity_args *a = (const struct sw_activity_args *)args;
+    return SW_LAUNCH(activity, sw_blocks_for(a->columns, l), SW_THREADS, l, *a);
+}
 
 /* Starts the chains; runs in one block. */
 static __global__ void begin_annealing(struct sw_ais_args a)
@@ -290,14 +306,18 @@ static __global__ void begin_annealing(struct sw_ais_args a)
     __shared__ double room[SW_THREADS];
 
     const double half_log_2pi = 0.91893853320467274;
-    const int64_t hidden = a.hidden_units == SW_UNITS_BERNOULLI ? a.hidden : 0;
     double mine = 0;
-    for (int64_t i = threadIdx.x; i < a.visible; i += blockDim.x)
-        mine += a.visible_units == SW_UNITS_GAUSSIAN ? half_log_2pi
-                                                     : (double)softplus(a.visible_bias[i]);
 
-    for (int64_t j = threadIdx.x; j < hidden; j += blockDim.x)
-        mine += (double)softplus(a.bias[j]);
+    for (int64_t i = threadIdx.x; i < a.visible + a.hidden; i += blockDim.x) {
+        const bool hidden = i >= a.visible;
+        const float base = sw_ais_base_bias(&a, i);
+
+        a.base[i] = base;
+        if ((hidden ? a.hidden_units : a.visible_units) == SW_UNITS_GAUSSIAN)
+            mine += hidden ? 0.0 : half_log_2pi;
+        else
+            mine += (double)softplus(base);
+    }
 
     const double sum = sw_block_sum(mine, room);
     for (int64_t r = threadIdx.x; r < a.rows; r += blockDim.x)
@@ -309,7 +329,7 @@ int sw_cuda_ais_begin(const struct sw_ais_args *a, const struct sw_cuda_launch *
     return SW_LAUNCH(begin_annealing, 1, SW_THREADS, l, *a);
 }
 
-static __global__ void anneal(struct sw_kernel_anneal a)
+static __global__ void anneal(struct sw_anneal_args a)
 {
     __shared__ double room[SW_THREADS];
 
@@ -317,10 +337,15 @@ static __global__ void anneal(struct sw_kernel_anneal a)
         double mine = 0;
 
         for (int64_t c = threadIdx.x; c < a.columns; c += blockDim.x) {
-            float *x = a.x + r * a.columns + c, to = a.to * *x;
-            mine += (double)(element_energy(a.units, true, to, a.bias[c]) -
-                             element_energy(a.units, true, a.from * *x, a.bias[c]));
-            *x = to;
+            float *x = a.x + r * a.columns + c;
+            const float before = a.free ? a.from * *x : *x, after = a.free ? a.to * *x : *x;
+            const float base = a.base[c], way = a.bias[c] - base, bias = base + a.to * way;
+
+            mine += (double)(element_energy(a.units, a.free, after, bias) -
+                             element_energy(a.units, a.free, before, base + a.from * way));
+            *x = after;
+            if (r == 0)
+                a.blend[c] = bias;
         }
 
         double sum = sw_block_sum(mine, room);
@@ -329,7 +354,7 @@ static __global__ void anneal(struct sw_kernel_anneal a)
     }
 }
 
-int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch *l)
+int sw_cuda_anneal(const struct sw_anneal_args *a, const struct sw_cuda_launch *l)
 {
     return SW_LAUNCH(anneal, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
 }
@@ -348,3 +373,9 @@ int sw_cuda_ais_result(const struct sw_ais_args *a, const struct sw_cuda_launch 
 {
     return SW_LAUNCH(store_chains, sw_blocks_for(a->chains, l), SW_THREADS, l, *a);
 }
+
+SW_CUDA_KERNELS(units) = {{{&sw_op_units, sw_cuda_units, NULL},
+                           {&sw_op_unit_energy, launch_energy, NULL},
+                           {&sw_op_flip, launch_flip, NULL},
+                           {&sw_op_activity, launch_activity, NULL},
+                           {}}};

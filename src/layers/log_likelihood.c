@@ -38,7 +38,36 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
             "visible_units = softmax is not supported: rows of different lengths have "
             "different partition functions");
 
-    return sw_ais_setup(&st->ais, l, s, &c->ais, m->rows, m->visible, m->hidden, err);
+    const struct sw_ais_size size = {m->rows, m->visible, m->hidden};
+    return sw_ais_setup(&st->ais, l, s, &c->ais, &size, err);
+}
+
+/* Counts the activations of both sides. x, the input of the hidden units, becomes their means. */
+static int count(struct sw_layer *l, const struct sw_pass *r, const float *v, struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_rbm *m = &st->machine;
+    float *x = sw_rbm_x(m, l);
+    const struct sw_units_args means = {.units =
+                                            ((const struct conf *)l->conf)->machine.hidden_units,
+                                        .rows = m->rows,
+                                        .columns = m->hidden,
+                                        .x = x,
+                                        .bias = l->param[SW_RBM_BIAS].value,
+                                        .mean = x,
+                                        .step = r->step};
+    const struct sw_ais_units visible = {.columns = m->visible, .mean = v, .rows = m->rows},
+                              hidden = {
+                                  .hidden = true, .columns = m->hidden, .mean = x, .rows = m->rows};
+
+    int rc = sw_op_run(r->stream, &sw_op_units, &means, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_ais_count(&st->ais, l, r, &visible, err);
+    if (rc != SW_OK)
+        return rc;
+
+    return sw_ais_count(&st->ais, l, r, &hidden, err);
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -57,6 +86,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
         if (rc != SW_OK)
             return rc;
         rc = sw_rbm_free_energy(&st->machine, l, r, &c->machine, v, -1, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = count(l, r, v, err);
         if (rc != SW_OK)
             return rc;
     }

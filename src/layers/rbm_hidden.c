@@ -575,8 +575,9 @@ static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct s
     const struct state *st = l->state;
     const float *mean = sw_layer_at(l->saved, st->mean_at);
 
-    int rc = sw_rbm_condition_gradient(&st->condition, l, r, 1, mean, 1,
-                                       mean + st->rows * st->hidden, err);
+    const struct sw_rbm_sum of_condition = {1, 1, mean, mean + st->rows * st->hidden};
+
+    int rc = sw_rbm_condition_gradient(&st->condition, l, r, &of_condition, err);
     if (rc != SW_OK || !l->param[0].grad)
         return rc;
 
@@ -629,7 +630,8 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
         rc = sw_op_run(r->stream, &sw_op_sum_rows, &sums, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_rbm_condition_gradient(&st->condition, l, r, 1, dz, 0, NULL, err);
+    rc = sw_rbm_condition_gradient(&st->condition, l, r, &(struct sw_rbm_sum){.alpha = 1, .a = dz},
+                                   err);
     if (rc != SW_OK)
         return rc;
 

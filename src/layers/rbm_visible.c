@@ -351,12 +351,14 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
 static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
+    const struct sw_rbm_sum of_condition = {st->share, -st->share, l->dst.data,
+                                            sw_layer_at(l->saved, st->data_at)};
+
     int rc = bias_gradient(l, r, err);
     if (rc != SW_OK)
         return rc;
 
-    return sw_rbm_condition_gradient(&st->condition, l, r, st->share, l->dst.data, -st->share,
-                                     sw_layer_at(l->saved, st->data_at), err);
+    return sw_rbm_condition_gradient(&st->condition, l, r, &of_condition, err);
 }
 
 /* Backward of a layer of a feed-forward net, which does not depend on the condition. */
@@ -373,7 +375,8 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
     int rc = a.mean ? sw_op_run(r->stream, &sw_op_units, &a, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
-    rc = sw_rbm_condition_gradient(&st->condition, l, r, 0, l->dst.grad, 0, NULL, err);
+    rc = sw_rbm_condition_gradient(&st->condition, l, r, &(struct sw_rbm_sum){.a = l->dst.grad},
+                                   err);
     if (rc != SW_OK)
         return rc;
 

@@ -130,7 +130,8 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->dst.desc = sw_desc_plain(SW_F32, 1, &st->rows);
     l->flops_forward = 4.0 * (double)st->rows * (double)connections * (double)(1 + c->mean_field);
 
-    return sw_ais_setup(&st->ais, l, s, &c->ais, st->rows, side[1], side[0], err);
+    const struct sw_ais_size size = {st->rows, side[1], side[0]};
+    return sw_ais_setup(&st->ais, l, s, &c->ais, &size, err);
 }
 
 /* ---- Inference ---- */
@@ -244,7 +245,21 @@ static int update(const struct sw_layer *l, const struct sw_pass *r, int k, bool
     return rc;
 }
 
-static int infer(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+/* Counts the activations of layer k, whose means or states these are. */
+static int count(struct sw_layer *l, const struct sw_pass *r, int k, const float *mean,
+                 struct sw_err *err)
+{
+    const struct state *st = l->state;
+    const struct sw_ais_units units = {.hidden = k % 2 == 0,
+                                       .first = first_unit(st, k),
+                                       .columns = st->width[k],
+                                       .mean = mean,
+                                       .rows = st->rows};
+
+    return sw_ais_count(&st->ais, l, r, &units, err);
+}
+
+static int infer(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
@@ -263,41 +278,45 @@ static int infer(const struct sw_layer *l, const struct sw_pass *r, struct sw_er
     for (int64_t u = 0; u <= c->mean_field; u++)
         for (int k = 1; k <= st->layers && rc == SW_OK; k++)
             rc = update(l, r, k, u == 0, u == c->mean_field, err);
+    for (int k = 0; k <= st->layers && rc == SW_OK; k++)
+        rc = count(l, r, k, k > 0 ? mean_of(l, k) : v, err);
 
     return rc;
 }
 
 /* ---- The partition function ---- */
 
-static int set_block(const struct sw_pass *r, const float *x, bool transposed, int64_t rows,
-                     int64_t columns, int64_t width, float *y, struct sw_err *err)
-{
-    const struct sw_set_block_args a = {
-        .transposed = transposed, .rows = rows, .columns = columns, .width = width, .x = x, .y = y};
-    return sw_op_run(r->stream, &sw_op_set_block, &a, err);
-}
-
 /* Fills the weight [even, odd] and the biases of the machine of the chains. Layers that are not
  * neighbors are not connected. */
 static int fill_machine(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
-    const int64_t width = st->ais.visible;
+    const int64_t width = st->ais.size.visible;
     float *weight = sw_layer_at(l->scratch, st->weight_at);
 
-    int rc =
-        sw_fill_zero(r->stream, weight, (size_t)(st->ais.hidden * width) * sizeof *weight, err);
+    int rc = sw_fill_zero(r->stream, weight, (size_t)(st->ais.size.hidden * width) * sizeof *weight,
+                          err);
 
     for (int k = 1; k <= st->layers && rc == SW_OK; k++) {
         const int even = k % 2 ? k - 1 : k, odd = k % 2 ? k : k - 1;
-        float *at = weight + first_unit(st, even) * width + first_unit(st, odd);
-        rc = set_block(r, weight_of(l, k), k % 2, st->width[even], st->width[odd], width, at, err);
+        const struct sw_set_block_args block = {.transposed = k % 2,
+                                                .rows = st->width[even],
+                                                .columns = st->width[odd],
+                                                .width = width,
+                                                .x = weight_of(l, k),
+                                                .y = weight + first_unit(st, even) * width +
+                                                     first_unit(st, odd)};
+        rc = sw_op_run(r->stream, &sw_op_set_block, &block, err);
     }
 
     for (int k = 0; k <= st->layers && rc == SW_OK; k++) {
         float *side = sw_layer_at(l->scratch, k % 2 ? st->odd_at : st->even_at);
-        rc = set_block(r, bias_of(l, k), false, 1, st->width[k], st->width[k],
-                       side + first_unit(st, k), err);
+        const struct sw_set_block_args block = {.rows = 1,
+                                                .columns = st->width[k],
+                                                .width = st->width[k],
+                                                .x = bias_of(l, k),
+                                                .y = side + first_unit(st, k)};
+        rc = sw_op_run(r->stream, &sw_op_set_block, &block, err);
     }
 
     return rc;

@@ -63,18 +63,19 @@ int sw_rbm_condition_add(const struct sw_rbm_condition *c, const struct sw_layer
 }
 
 int sw_rbm_condition_gradient(const struct sw_rbm_condition *c, struct sw_layer *l,
-                              const struct sw_pass *r, float alpha, const float *a, float beta,
-                              const float *b, struct sw_err *err)
+                              const struct sw_pass *r, const struct sw_rbm_sum *gradient,
+                              struct sw_err *err)
 {
     float *to = c->src > 0 ? sw_plain_gradient(&c->in, l) : NULL;
     const int64_t n = c->in.rows * c->in.columns;
-    const struct sw_combine_args first = {.n = n, .alpha = alpha, .x = a, .y = to},
-                                 second = {.n = n, .alpha = beta, .beta = 1, .x = b, .y = to};
+    const struct sw_combine_args
+        first = {.n = n, .alpha = gradient->alpha, .x = gradient->a, .y = to},
+        second = {.n = n, .alpha = gradient->beta, .beta = 1, .x = gradient->b, .y = to};
     if (!to)
         return SW_OK;
 
     int rc = sw_op_run(r->stream, &sw_op_combine, &first, err);
-    if (rc == SW_OK && b)
+    if (rc == SW_OK && gradient->b)
         rc = sw_op_run(r->stream, &sw_op_combine, &second, err);
     if (rc != SW_OK)
         return rc;

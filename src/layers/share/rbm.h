@@ -44,11 +44,15 @@ int sw_rbm_condition_values(const struct sw_rbm_condition *c, const struct sw_la
  * add it to the input. Energies then lack a term that is the same for all states of the row. */
 int sw_rbm_condition_add(const struct sw_rbm_condition *c, const struct sw_layer *l,
                          const struct sw_pass *r, float *x, struct sw_err *err) SW_MUST_CHECK;
-/* Writes its gradient, alpha a + beta b, plain arrays of its size; nothing where no gradient is
- * needed. */
+/* alpha a + beta b, plain arrays of one size. b may be NULL: alpha a. */
+struct sw_rbm_sum {
+    float alpha, beta;
+    const float *a, *b;
+};
+/* Writes its gradient, a sum of arrays of its size; nothing where no gradient is needed. */
 int sw_rbm_condition_gradient(const struct sw_rbm_condition *c, struct sw_layer *l,
-                              const struct sw_pass *r, float alpha, const float *a, float beta,
-                              const float *b, struct sw_err *err) SW_MUST_CHECK;
+                              const struct sw_pass *r, const struct sw_rbm_sum *gradient,
+                              struct sw_err *err) SW_MUST_CHECK;
 
 struct sw_rbm {
     struct sw_plain in; /* source 0: visible states */
