@@ -46,7 +46,7 @@ expect 0 weights "$T/whole/checkpoint-60.safetensors" diff "$T/two/checkpoint-60
     --tolerance 1e-3
 expect 2 check "$recipe" --stage dbm --set cluster.workers_per_group=2 --set layer.h2.partition=1
 has err 'layer h2: .*deep Boltzmann machine read both neighbors'
-expect 2 check "$recipe" --set layer.h1.doubled=none --set stage.dbm.layer.h1.k=1
+expect 2 check "$recipe" --set layer.h1.doubled=none --set stage.dbm.layer.h1.k=2
 has err 'k of h1 differs'
 expect 2 check "$recipe" --stage rbm1 --set layer.energy.type=free_energy \
     --set layer.energy.src=vis,h1
