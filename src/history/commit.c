@@ -418,6 +418,7 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
 int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms,
                            struct sw_merge *sum, struct sw_err *err)
 {
+    const int64_t until = sw_spool_bytes(path);
     struct sw_merge m = {0};
     int code = SW_OK;
 
@@ -435,7 +436,7 @@ int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms
             m.damaged += chunk.damaged;
         }
 
-        m.more = chunk.more;
+        m.more = chunk.more && chunk.offset < until;
     } while (!code && m.more);
 
     sum->rows += m.rows;

@@ -283,6 +283,7 @@ static int merge_open_file(struct sw_store *store, struct chunk *p, const char *
         code = merge_lines(store, p, &used, m, err);
     if (!code && used)
         code = sw_store_set_spool_offset(store, p->id, path, p->offset + (int64_t)used, err);
+    m->offset = p->offset + (int64_t)used;
     m->more = !code && !p->at_end && used;
 
     return code;

@@ -39,6 +39,7 @@ struct sw_merge {
     uint64_t rows;    /* applied */
     uint64_t refused; /* complete lines that violate a constraint */
     uint64_t damaged; /* lines that are not rows */
+    int64_t offset;   /* up to where the file is merged */
     bool more;        /* the spool has further chunks */
 };
 /* Applies the next chunk (about 1 MiB) of a spool file inside the caller's transaction. A missing

@@ -148,6 +148,7 @@ void sw_history_drop_all(struct sw_history *h);
 /* Appends the run and segment rows, if needed, and the lines to the spool. */
 int sw_history_spool_lines(struct sw_history *h, const char *lines, size_t bytes, size_t *taken,
                            struct sw_err *err) SW_MUST_CHECK;
-/* Merges a whole spool in several transactions; *sum is increased by the numbers of lines. */
+/* Merges a spool up to its present end in several transactions: its owner may append without end.
+ * *sum is increased by the numbers of lines. */
 int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms,
                            struct sw_merge *sum, struct sw_err *err) SW_MUST_CHECK;

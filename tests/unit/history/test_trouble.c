@@ -197,6 +197,52 @@ static void damaged_lines_are_skipped(void **state)
     assert_sound();
 }
 
+/* ---- A spool that grows as fast as it is merged ---- */
+
+static char growing[512];
+static int appended;
+
+static void append_lines(int mib)
+{
+    FILE *f = fopen(growing, "a");
+    for (int i = 0; i < mib << 20; i++)
+        fputc('\n', f);
+    fclose(f);
+}
+
+static ssize_t read_and_grow(int fd, void *out, size_t bytes, off_t at)
+{
+    if (at > 0 && appended++ < 50)
+        append_lines(1);
+    return sw_os_posix.pread(fd, out, bytes, at);
+}
+
+/* Its run would write for ever what another process would have to wait for. */
+static void merge_ends_where_the_spool_ended_at_its_start(void **state)
+{
+    struct sw_err err;
+    uint64_t rows;
+    finish(begin("first"), SW_RUN_DONE);
+    sqlite3 *other = lock_database();
+    struct sw_history *h = begin("spooled");
+    snprintf(growing, sizeof growing, "%s/metrics.jsonl", sw_history_out_dir(h));
+    finish(h, SW_RUN_DONE);
+    unlock_database(other);
+
+    append_lines(3);
+    struct sw_os os = sw_os_posix;
+    os.pread = read_and_grow;
+    sw_os_set(&os);
+    ok(sw_history_merge(db_path(), NULL, &rows, &err), &err);
+    sw_os_set(NULL);
+    assert_in_range(appended, 3, 10);
+    assert_string_equal(ask_text("SELECT status FROM runs WHERE name = 'spooled'"), "done");
+    assert_int_equal(announced(), 1);
+
+    ok(sw_history_merge(db_path(), NULL, &rows, &err), &err);
+    assert_int_equal(announced(), 0);
+}
+
 static void deleted_database_is_recreated(void **state)
 {
     struct sw_history *h = begin("deleted");
@@ -535,6 +581,7 @@ int main(void)
         CASE(explicit_merge_is_done_once),
         CASE(merge_after_a_kill_duplicates_nothing),
         CASE(damaged_lines_are_skipped),
+        CASE(merge_ends_where_the_spool_ended_at_its_start),
         CASE(deleted_database_is_recreated),
         CASE(deleted_folder_is_recreated),
         CASE(garbage_is_not_overwritten_and_rows_are_spooled),
