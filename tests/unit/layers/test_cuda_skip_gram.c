@@ -308,6 +308,9 @@ static void picks_losses_and_gradients_match_the_cpu(void **state)
         {3, 2, 60, 40, 9, 500, .negatives = 0},
         {2, 2, 50, 2, 3, 70000, .negatives = 0},                 /* three digits of keys */
         {2, 2, 500, 7, 4, 50, .negatives = 5, .one_word = true}, /* rows of many chunks */
+        /* As many outputs, so that the partial sums are where the previous ones were; those of
+         * chunks without contexts are zero. */
+        {500, 500, 2, 7, 4, 400, .negatives = 5},
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
         check(&examples[i], true);
