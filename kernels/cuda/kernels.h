@@ -36,8 +36,8 @@ struct sw_cuda_launch {
     struct CUstream_st *stream;
     int processors;
     enum sw_precision precision; /* of the factors of products */
-    double *partials; /* [SW_CUDA_PARTIALS], owned by the stream */
-    void *room;       /* scratch of the size that the row requests; may be NULL otherwise */
+    double *partials;            /* [SW_CUDA_PARTIALS], owned by the stream */
+    void *room; /* scratch of the size that the row requests; may be NULL otherwise */
     struct sw_cuda_trouble *trouble;
 };
 

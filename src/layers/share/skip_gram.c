@@ -127,8 +127,8 @@ static const void *table_at(const struct sw_skip_gram *st, const struct table *t
     return table->bytes ? sw_layer_at(st->tables, table->at) : NULL;
 }
 
-/* Only copies of the device access its memory, so it is written once here, and never again. The
- * wait is also for the host arrays, which are freed afterwards. */
+/* Puts the tables in one allocation of device memory, which nothing writes afterwards. Waits for
+ * the copies, because the host arrays are freed next. */
 static int move_tables(struct sw_skip_gram *st, struct sw_stream *stream, struct sw_err *err)
 {
     const struct sw_skip_gram_setup *h = &st->host;
