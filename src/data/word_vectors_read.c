@@ -1,6 +1,6 @@
 /* Reads vectors of words. The first line tells the formats of word2vec, which have two numbers
- * there, from that of GloVe; a control character after it tells the binary one from text. The
- * contract is in data/word_vectors.h. */
+ * there, from that of GloVe; control characters where text has a number tell the binary one from
+ * text. The contract is in data/word_vectors.h. */
 #include "base/little_endian.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -12,7 +12,7 @@
 
 #define MOST_BYTES (UINT64_C(1) << 36)
 #define LEAST_BEYOND 0x1.ffffffp127 /* the least double that is not rounded to a finite float */
-enum { FIRST_ROWS = 16, MOST_HEAD = 64, LOOKED_AT = 4096, FLOAT_BYTES = 4 };
+enum { FIRST_ROWS = 16, MOST_HEAD = 64, MOST_NUMBER = 64, LOOKED_AT = 4096, FLOAT_BYTES = 4 };
 
 struct reading {
     struct sw_word_vectors *v;
@@ -228,9 +228,43 @@ static int read_line(void *user, const char *path, int64_t number, char *text, s
 /* ---- Binary -----------------------------------------------------------------------------------
  */
 
-/* Text has no control characters but blanks and line ends; the bytes of floats have others. */
-static bool is_binary(const struct sw_blob *b, size_t from)
+/* Finds the next field of a line and moves *at behind it; returns its bytes, 0 at the end. */
+static size_t find_field(const char **at, const char *end)
 {
+    while (*at < end && is_blank(**at))
+        ++*at;
+
+    const char *begin = *at;
+    while (*at < end && !is_blank(**at) && **at != '\r' && **at != '\n')
+        ++*at;
+    return (size_t)(*at - begin);
+}
+
+/* Whether the first row is a word and numbers in digits, as in text. */
+static bool begins_as_text(const struct sw_blob *b, size_t from, int dims)
+{
+    const char *at = (const char *)b->memory + from, *const end = at + (b->bytes - from);
+    bool is_text = find_field(&at, end) > 0;
+
+    for (int d = 0; is_text && d < dims; d++) {
+        const size_t n = find_field(&at, end);
+        char number[MOST_NUMBER + 1] = "";
+        double ignored;
+
+        if (n <= MOST_NUMBER)
+            memcpy(number, at - n, n);
+        is_text = strlen(number) == n && sw_parse_real(number, &ignored);
+    }
+
+    return is_text && find_field(&at, end) == 0;
+}
+
+/* Floats are no numbers in digits, and have bytes of control characters, which in text only a word
+ * may have. */
+static bool is_binary(const struct sw_blob *b, size_t from, int dims)
+{
+    if (begins_as_text(b, from, dims))
+        return false;
     for (size_t i = from; i < b->bytes && i < from + LOOKED_AT; i++)
         if (b->memory[i] < ' ' && (!b->memory[i] || !strchr("\t\r\n", b->memory[i])))
             return true;
@@ -337,7 +371,7 @@ int sw_word_vectors_read(struct sw_word_vectors *v, const char *path, struct sw_
         return rc;
 
     rc = read_head(&r, &b, &head, err);
-    if (rc == SW_OK && r.has_head && is_binary(&b, head))
+    if (rc == SW_OK && r.has_head && is_binary(&b, head, v->dims))
         rc = read_binary(&r, &b, head, err);
     else if (rc == SW_OK)
         rc = read_text(&r, &b, err);

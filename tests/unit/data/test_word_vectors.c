@@ -28,6 +28,21 @@ static void words_and_numbers_are_read(void **state)
     sw_word_vectors_fini(&v);
 }
 
+/* Only numbers tell text from floats. */
+static void words_may_have_control_characters(void **state)
+{
+    const char *path = text_file("2 2\n \x1b[1m\x01 1 -2.5\n\x7f\x02 .5 3\n");
+    struct sw_word_vectors v;
+    struct sw_err err;
+
+    ASSERT_OK(sw_word_vectors_read(&v, path, &err));
+    assert_int_equal(v.words.count, 2);
+    assert_int_equal(sw_lexicon_find(&v.words, "\x1b[1m\x01", 5), 0);
+    const float want[] = {1, -2.5f, 0.5f, 3};
+    assert_memory_equal(v.values, want, sizeof want);
+    sw_word_vectors_fini(&v);
+}
+
 static void vectors_of_glove_are_read(void **state)
 {
     /* No first line; words may contain blanks; the first line decides how many numbers there are.
@@ -81,6 +96,22 @@ static void binary_vectors_are_read(void **state)
         assert_memory_equal(v.values, values, sizeof values);
         sw_word_vectors_fini(&v);
     }
+}
+
+/* Floats whose bytes look like the numbers of text. */
+static void binary_vectors_may_look_like_text(void **state)
+{
+    static const char *const words[] = {"a", "b"};
+    float values[] = {0, -2.5f, 0, 1};
+    struct sw_word_vectors v;
+    struct sw_err err;
+
+    memcpy(&values[0], "1 2 ", 4);
+    memcpy(&values[2], "3\n4\n", 4);
+    ASSERT_OK(sw_word_vectors_read(&v, binary_file("2 2\n", words, 2, 2, values, "\n"), &err));
+    assert_int_equal(v.words.count, 2);
+    assert_memory_equal(v.values, values, sizeof values);
+    sw_word_vectors_fini(&v);
 }
 
 static void damaged_binary_files_are_refused_with_what_was_expected(void **state)
@@ -244,8 +275,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_and_numbers_are_read),
+        cmocka_unit_test(words_may_have_control_characters),
         cmocka_unit_test(vectors_of_glove_are_read),
         cmocka_unit_test(binary_vectors_are_read),
+        cmocka_unit_test(binary_vectors_may_look_like_text),
         cmocka_unit_test(damaged_binary_files_are_refused_with_what_was_expected),
         cmocka_unit_test(written_vectors_are_read_to_the_same_bits),
         cmocka_unit_test(a_word_that_the_format_cannot_hold_is_refused),
