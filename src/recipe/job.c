@@ -268,7 +268,7 @@ static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct
         job->loss_scale = 0;
 }
 
-/* A rollback and the next stage begin from a checkpoint. */
+/* A rollback and the next stage begin from a checkpoint, and early stopping ends with one. */
 static void check_ends(struct sw_recipe *r, const struct sw_section *s,
                        const struct sw_job_conf *job)
 {
@@ -281,6 +281,10 @@ static void check_ends(struct sw_recipe *r, const struct sw_section *s,
     } else if (job->on_nan == SW_ON_NAN_ROLLBACK) {
         sw_recipe_error(r, s, "checkpoint_ends", "no conflicts with on_nan = rollback");
         sw_recipe_hint(r, "a rollback needs the checkpoint of step 0: on_nan = stop or skip");
+    } else if (job->patience > 0) {
+        sw_recipe_error(r, s, "checkpoint_ends",
+                        "no conflicts with patience, which ends with a checkpoint of the best "
+                        "parameters");
     }
 }
 
