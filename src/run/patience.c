@@ -42,7 +42,7 @@ bool sw_patience_is_over(const struct sw_job *job, int64_t t)
     const int64_t every = job->conf->eval_every, from = job->span.stage_from;
     const int64_t best = job->retention.best_seen.step, since = best < from ? from : best;
 
-    return job->conf->patience > 0 &&
+    return job->conf->patience > 0 && sw_patience_counts(job, t) &&
            (t - from) / every - (since - from) / every >= job->conf->patience;
 }
 
@@ -64,6 +64,21 @@ void sw_patience_report(struct sw_job *job, int64_t t)
             (long long)r->best_seen.step);
 }
 
+/* Whether the best parameters have no checkpoint, because it could not be written. */
+static bool report_lost(struct sw_job *job, int64_t t)
+{
+    const struct sw_retention *r = &job->retention;
+
+    if (r->best_seen.step == sw_retention_best_with(r, t).step)
+        return false;
+
+    sw_events_report(&job->events, SW_LOG_WARN, "job",
+                     "the best parameters, those of step %lld, cannot be restored: their "
+                     "checkpoint was not written",
+                     (long long)r->best_seen.step);
+    return true;
+}
+
 int sw_patience_restore(struct sw_job *job, int64_t t, struct sw_err *err)
 {
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
@@ -74,7 +89,12 @@ int sw_patience_restore(struct sw_job *job, int64_t t, struct sw_err *err)
     if (job->conf->patience == 0 || !job->stage.over || job->topology->host > 0)
         return SW_OK;
 
+    /* Workers do not judge an evaluation with which the run ends anyway. */
+    if (t >= job->span.steps && sw_patience_is_over(job, t))
+        sw_patience_report(job, t);
+
     const char *path = sw_retention_better(&job->retention, t, &step);
+    const bool lost = report_lost(job, t);
     if (step < 0)
         return SW_OK;
 
@@ -95,7 +115,8 @@ int sw_patience_restore(struct sw_job *job, int64_t t, struct sw_err *err)
 
     sw_events_report(
         &job->events, SW_LOG_INFO, "job",
-        "step %lld: ends with the parameters of step %lld, whose %s of %.6g is the best",
-        (long long)t, (long long)step, job->retention.metric_name, job->retention.best.value);
+        "step %lld: ends with the parameters of step %lld, whose %s of %.6g is the best%s",
+        (long long)t, (long long)step, job->retention.metric_name, job->retention.best.value,
+        lost ? " of a checkpoint" : "");
     return SW_OK;
 }

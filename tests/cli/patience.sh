@@ -52,6 +52,21 @@ for signal in KILL TERM; do
     ended_alike "$signal"
 done
 
+# --steps at the evaluation that ends it: it says so. Beyond it, the run keeps the parameters that it has.
+expect 0 run "$tiny" --out "$T/exact" --name exact $early --steps "$end"
+has out "patience = 60 is over: the best loss is still [0-9.e-]+, of step $best\"\$"
+ended_alike exact
+expect 0 resume exact --steps $((end + 10))
+hasnt out 'ends with the parameters'
+
+# The checkpoint of the best evaluation cannot be written: it ends with the best of those that there are.
+expect 0 run "$tiny" --out "$T/lost" --name lost --quiet $early --steps $((best - 10))
+mkdir "$T/lost/checkpoint-$best.safetensors"
+expect 0 resume lost --steps 100000
+has out "the best parameters, those of step $best, cannot be restored: their checkpoint was not written\"\$"
+has out "patience = 60 is over: the best loss is still [0-9.e-]+, of step $best\"\$"
+hasnt out 'ends with the parameters of .* is the best"$'
+
 # Nothing to count: errors name the remedy.
 expect 2 check "$tiny" --set job.patience=3 --set job.eval_every=0
 has err 'job: patience = 3: evaluations are counted, and there is only one, at the end'
@@ -61,5 +76,7 @@ expect 2 check "$T/none.ini" --set job.steps=10 --set job.eval_every=5 --set job
 has err 'patience = 3: evaluations are counted, and there are no data for them'
 expect 2 check "$tiny" --set job.patience=3 --set job.checkpoint_best=no
 has err 'checkpoint_best = no: no conflicts with patience'
+expect 2 check "$tiny" --set job.patience=3 --set job.checkpoint_ends=no
+has err 'checkpoint_ends = no: no conflicts with patience'
 expect 2 check "$tiny" --set job.patience=-1
 has err 'patience = -1: must be'
