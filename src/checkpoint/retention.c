@@ -18,6 +18,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,12 +44,15 @@ void sw_retention_fini(struct sw_retention *r)
 
 /* ---- the best ---- */
 
+/* An infinite value is never the best: metadata of checkpoints cannot hold it. */
 static bool beats(const struct sw_retention *r, const struct sw_best *best)
 {
     const double value = r->metric->value;
-    if (best->step < 0)
-        return value == value;
 
+    if (!isfinite(value))
+        return false;
+    if (best->step < 0)
+        return true;
     return r->less_is_better ? value < best->value : value > best->value;
 }
 

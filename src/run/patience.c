@@ -52,10 +52,9 @@ void sw_patience_report(struct sw_job *job, int64_t t)
     const long long patience = (long long)job->conf->patience;
 
     if (r->best_seen.step < 0)
-        sw_events_report(
-            &job->events, SW_LOG_INFO, "job",
-            "step %lld: patience = %lld is over: no evaluation has a %s that is a number",
-            (long long)t, patience, r->metric_name);
+        sw_events_report(&job->events, SW_LOG_INFO, "job",
+                         "step %lld: patience = %lld is over: no evaluation has a finite %s",
+                         (long long)t, patience, r->metric_name);
     else
         sw_events_report(
             &job->events, SW_LOG_INFO, "job",

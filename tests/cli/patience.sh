@@ -67,6 +67,20 @@ has out "the best parameters, those of step $best, cannot be restored: their che
 has out "patience = 60 is over: the best loss is still [0-9.e-]+, of step $best\"\$"
 hasnt out 'ends with the parameters of .* is the best"$'
 
+# An infinite value is not the best: a checkpoint could not tell a resumed run.
+{
+    linear endless
+    sed -n '/^\[data test\]/,/^crop/p' "$tiny" | sed '/^crop/d; s/= 12/= 8/'
+    printf '[layer perplexity]\ntype = perplexity\nsrc = fc, label\ninclude = eval\n'
+} >"$T/endless.ini"
+endless="--set job.steps=100 --set job.eval_every=2 --set job.patience=2 --set job.best_by=perplexity
+    --set updater.lr=0 --set layer.fc.weight.init=gaussian --set layer.fc.weight.std=100"
+expect 0 run "$T/endless.ini" --out "$T/endless" --name endless $endless
+has out 'patience = 2 is over: no evaluation has a finite perplexity"$'
+expect 0 run "$T/endless.ini" --out "$T/again" --name again --quiet $endless --steps 3
+expect 0 resume again --quiet --steps 100
+[ "$(steps_of again)" = "$(steps_of endless)" ] || fail "it ended at step $(steps_of again)"
+
 # Nothing to count: errors name the remedy.
 expect 2 check "$tiny" --set job.patience=3 --set job.eval_every=0
 has err 'job: patience = 3: evaluations are counted, and there is only one, at the end'
