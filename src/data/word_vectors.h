@@ -15,6 +15,7 @@ struct sw_word_vectors {
     struct sw_lexicon words; /* in the order of the rows */
     float *values;           /* owned [words.count][dims] */
     int dims;
+    int64_t repeated; /* rows of a file that are left out: an earlier one has their word */
 };
 
 void sw_word_vectors_fini(struct sw_word_vectors *v);

@@ -134,9 +134,10 @@ static int count_dims(struct reading *r, const char *path, const char *text, str
 /* ---- Rows -------------------------------------------------------------------------------------
  */
 
-/* Adds a row without values; *same is the row that has the word already, or -1. */
+/* Adds a row, or only counts it if an earlier one has its word: GloVe's largest file has such rows.
+ * *values is where its numbers belong; those of a row that is left out are overwritten. */
 static int add_row(struct reading *r, const char *path, const char *word, size_t bytes,
-                   int32_t *same, struct sw_err *err)
+                   float **values, struct sw_err *err)
 {
     struct sw_word_vectors *v = r->v;
     const int32_t row = v->words.count;
@@ -146,14 +147,17 @@ static int add_row(struct reading *r, const char *path, const char *word, size_t
                      path, err);
     if (rc == SW_OK)
         rc = sw_lexicon_add(&v->words, word, bytes, 1, &id, err);
-    if (rc == SW_OK)
-        *same = id < row ? id : -1;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+
+    v->repeated += id < row;
+    *values = v->values + (size_t)row * (size_t)v->dims;
+    return SW_OK;
 }
 
-static float *newest_row(const struct sw_word_vectors *v)
+static int64_t rows_read(const struct reading *r)
 {
-    return v->values + (size_t)(v->words.count - 1) * (size_t)v->dims;
+    return r->v->words.count + r->v->repeated;
 }
 
 /* ---- Text -------------------------------------------------------------------------------------
@@ -188,7 +192,7 @@ static int read_line(void *user, const char *path, int64_t number, char *text, s
 {
     struct reading *r = user;
     struct sw_word_vectors *v = r->v;
-    int32_t same;
+    float *values;
     int rc = SW_OK;
 
     if (number == 1 && r->has_head)
@@ -197,7 +201,7 @@ static int read_line(void *user, const char *path, int64_t number, char *text, s
         rc = count_dims(r, path, text, err);
     if (rc != SW_OK)
         return rc;
-    if (r->has_head && v->words.count == r->rows)
+    if (r->has_head && rows_read(r) == r->rows)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "%s:%lld: more lines, expected %lld words as line 1 says", path,
                           (long long)number, (long long)r->rows);
@@ -214,15 +218,8 @@ static int read_line(void *user, const char *path, int64_t number, char *text, s
         return sw_err_set(err, SW_ERR_FORMAT, "%s:%lld: %d numbers, expected %d as line 1 has",
                           path, (long long)number, count_fields(text) - 1, v->dims);
 
-    rc = add_row(r, path, word, strlen(word), &same, err);
-    if (rc != SW_OK)
-        return rc;
-    if (same >= 0)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s:%lld: the word '%.40s' again, expected each once (line %d has it)",
-                          path, (long long)number, word, same + 1 + r->has_head);
-
-    return read_values(newest_row(v), v->dims, path, number, numbers, err);
+    rc = add_row(r, path, word, strlen(word), &values, err);
+    return rc == SW_OK ? read_values(values, v->dims, path, number, numbers, err) : rc;
 }
 
 /* ---- Binary -----------------------------------------------------------------------------------
@@ -275,9 +272,9 @@ static bool is_binary(const struct sw_blob *b, size_t from, int dims)
 static int read_record(struct reading *r, const struct sw_blob *b, size_t *at, struct sw_err *err)
 {
     struct sw_word_vectors *v = r->v;
-    const long long number = (long long)v->words.count + 1;
+    const long long number = (long long)rows_read(r) + 1;
     const size_t row_bytes = (size_t)v->dims * FLOAT_BYTES;
-    int32_t same;
+    float *row;
 
     while (*at < b->bytes && b->memory[*at] == '\n')
         ++*at;
@@ -297,16 +294,11 @@ static int read_record(struct reading *r, const struct sw_blob *b, size_t *at, s
                           "word, a blank and %d floats",
                           b->path, number, v->dims);
 
-    int rc = add_row(r, b->path, word, n, &same, err);
+    int rc = add_row(r, b->path, word, n, &row, err);
     if (rc != SW_OK)
         return rc;
-    if (same >= 0)
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: word %lld is '%.*s' again, expected each once (word %d is the same)",
-                          b->path, number, (int)(n < 40 ? n : 40), word, same + 1);
 
     const unsigned char *from = (const unsigned char *)blank + 1;
-    float *row = newest_row(v);
     for (int d = 0; d < v->dims; d++) {
         const uint32_t bits = (uint32_t)sw_le_get(from + (size_t)d * FLOAT_BYTES, FLOAT_BYTES);
 
@@ -324,7 +316,7 @@ static int read_binary(struct reading *r, const struct sw_blob *b, size_t at, st
 {
     int rc = SW_OK;
 
-    while (rc == SW_OK && r->v->words.count < r->rows) {
+    while (rc == SW_OK && rows_read(r) < r->rows) {
         rc = sw_stop_check(err);
         if (rc == SW_OK)
             rc = read_record(r, b, &at, err);
@@ -347,14 +339,14 @@ static int read_binary(struct reading *r, const struct sw_blob *b, size_t at, st
 static int read_text(struct reading *r, struct sw_blob *b, struct sw_err *err)
 {
     int rc = sw_lines_visit_blob(b, read_line, r, err);
-    if (rc != SW_OK || (r->v->words.count > 0 && r->v->words.count >= r->rows))
+    if (rc != SW_OK || (rows_read(r) > 0 && rows_read(r) >= r->rows))
         return rc;
 
     return r->has_head
                ? sw_err_set(err, SW_ERR_FORMAT,
-                            "%s: ends after %d words, expected %lld as line 1 says: the file is "
+                            "%s: ends after %lld words, expected %lld as line 1 says: the file is "
                             "truncated",
-                            b->path, r->v->words.count, (long long)r->rows)
+                            b->path, (long long)rows_read(r), (long long)r->rows)
                : sw_err_set(err, SW_ERR_FORMAT, "%s: empty, expected vectors of words", b->path);
 }
 

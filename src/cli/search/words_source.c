@@ -168,6 +168,15 @@ out:
     return rc;
 }
 
+static int read_file(const char *path, struct sw_word_vectors *v, struct sw_err *err)
+{
+    int rc = sw_word_vectors_read(v, path, err);
+    if (rc == SW_OK && v->repeated > 0)
+        sw_cli_message("%s: %lld rows are left out, because earlier ones have their words", path,
+                       (long long)v->repeated);
+    return rc;
+}
+
 int sw_words_source_read(const struct sw_words_source *s, struct sw_word_vectors *v,
                          bool *has_words, struct sw_err *err)
 {
@@ -189,7 +198,7 @@ int sw_words_source_read(const struct sw_words_source *s, struct sw_word_vectors
     if (is_array)
         return read_array(s, v, err);
     if (is_text)
-        return sw_word_vectors_read(v, s->what, err);
+        return read_file(s->what, v, err);
 
     int rc = sw_weights_find(&args, &w, err);
     if (rc == SW_OK)

@@ -129,8 +129,7 @@ static void damaged_binary_files_are_refused_with_what_was_expected(void **state
          ": ends in word 3, expected 4 words of 2 floats as line 1 says: the file is truncated"},
         {"2147483647 65536\n", words, 2, values, "\n", ": ends in word 1, expected"},
         {"2 3\n", words, 2, values, "", ": ends in word 2, expected 2 words of 3"},
-        {"3 2\n", words, 3, values, "\n",
-         ": word 3 is 'a' again, expected each once (word 1 is the same)"},
+        {"4 2\n", words, 3, values, "\n", ": ends in word 4, expected 4 words of 2 floats"},
         {"2 2\n", empty, 2, values, "\n", ": word 2 is empty or has a zero byte"},
         {"2 2\n", lines, 2, values, "\n", ": word 2 is empty or has a zero byte"},
         {"2 2\n", words, 2, nan, "\n", ": number 2 of word 2 is not finite"},
@@ -193,6 +192,31 @@ static void a_word_that_the_format_cannot_hold_is_refused(void **state)
     sw_word_vectors_fini(&v);
 }
 
+static void the_first_row_of_a_word_counts(void **state)
+{
+    static const char *const texts[] = {"a 1 2\nb 3 4\na 5 6\nc 7 8\n",
+                                        "4 2\na 1 2\nb 3 4\na 5 6\nc 7 8\n"};
+    static const char *const words[] = {"a", "b", "a"};
+    static const float values[] = {1, 2, 3, 4, 7, 8};
+    struct sw_word_vectors v;
+    struct sw_err err;
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ASSERT_OK(sw_word_vectors_read(&v, text_file(texts[i]), &err));
+        assert_int_equal(v.repeated, 1);
+        assert_int_equal(v.words.count, 3);
+        assert_int_equal(sw_lexicon_find(&v.words, "c", 1), 2);
+        assert_memory_equal(v.values, values, sizeof values);
+        sw_word_vectors_fini(&v);
+    }
+
+    ASSERT_OK(sw_word_vectors_read(&v, binary_file("3 2\n", words, 3, 2, values, "\n"), &err));
+    assert_int_equal(v.repeated, 1);
+    assert_int_equal(v.words.count, 2);
+    assert_memory_equal(v.values, values, 4 * sizeof *values);
+    sw_word_vectors_fini(&v);
+}
+
 static void damaged_files_are_refused_with_what_was_expected(void **state)
 {
     static const struct {
@@ -205,7 +229,7 @@ static void damaged_files_are_refused_with_what_was_expected(void **state)
         {"the 1 2\na 1 2\nb 1\n", ":3: 1 numbers, expected 2 as line 1 has"},
         {"the 1 2\na 1 2 \n\n", ":3: empty line, expected a word and 2 numbers"},
         {"the 1 2\na 1 x\n", ":2: number 2 is 'x', expected a finite number"},
-        {"the 1 2\nthe 3 4\n", ":2: the word 'the' again, expected each once (line 1 has it)"},
+        {"the 1 2\nthe 3 x\n", ":2: number 2 is 'x', expected a finite number"},
         {"0 2\n", ":1: 0 words, expected 1 to"},
         {"3000000000 2\n", ":1: 3000000000 words, expected 1 to 2147483647"},
         {"3 -2\n", ":1: -2 dimensions, expected 1 to 65536"},
@@ -220,7 +244,8 @@ static void damaged_files_are_refused_with_what_was_expected(void **state)
         {"2 2\na inf 2\nb 1 2\n", ":2: number 1 is 'inf', expected a finite number"},
         {"2 2\na 1e39 2\nb 1 2\n", ":2: number 1 is '1e39', expected a finite number"},
         {"2 2\na 1 0x1\nb 1 2\n", ":2: number 2 is '0x1', expected a finite number"},
-        {"3 1\na 1\nb 1\na 2\n", ":4: the word 'a' again, expected each once (line 2 has it)"},
+        {"2 1\na 1\na 1\nb 2\n", ":4: more lines, expected 2 words as line 1 says"},
+        {"4 1\na 1\nb 1\na 2\n", ": ends after 3 words, expected 4 as line 1 says"},
     };
     struct sw_word_vectors v;
     struct sw_err err;
@@ -282,6 +307,7 @@ int main(void)
         cmocka_unit_test(damaged_binary_files_are_refused_with_what_was_expected),
         cmocka_unit_test(written_vectors_are_read_to_the_same_bits),
         cmocka_unit_test(a_word_that_the_format_cannot_hold_is_refused),
+        cmocka_unit_test(the_first_row_of_a_word_counts),
         cmocka_unit_test(damaged_files_are_refused_with_what_was_expected),
         cmocka_unit_test(every_system_failure_is_reported),
     };
