@@ -172,7 +172,7 @@ static int read_file(const char *path, struct sw_word_vectors *v, struct sw_err 
 {
     int rc = sw_word_vectors_read(v, path, err);
     if (rc == SW_OK && v->repeated > 0)
-        sw_cli_message("%s: %lld rows are left out, because earlier ones have their words", path,
+        sw_cli_message("%s: rows left out because an earlier one has their word: %lld", path,
                        (long long)v->repeated);
     return rc;
 }
