@@ -73,8 +73,8 @@ void sw_planned_fini(struct sw_planned *p); /* a zeroed one is accepted */
 struct sw_simulation_args sw_planned_simulation(const struct sw_planned_args *args,
                                                 const struct sw_machine_model *machine,
                                                 const struct sw_parallel_plan *p);
-/* Seconds of a step of one worker on the first device of the first machine, with one server or, on
- * every core of servers, one: whichever is faster. Errors: those of sw_simulate. */
+/* Seconds of a step of one worker on the first device of the first machine: with a single server or
+ * with one on each core for servers, whichever is faster. Errors: those of sw_simulate. */
 int sw_planned_one_worker(const struct sw_planned_args *args, double *seconds,
                           struct sw_err *err) SW_MUST_CHECK;
 

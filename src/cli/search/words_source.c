@@ -187,17 +187,17 @@ int sw_words_source_read(const struct sw_words_source *s, struct sw_word_vectors
     *has_words = false;
 
     const bool is_array = sw_str_ends(s->what, ".npy");
-    const bool is_text = !is_array && sw_weights_is_recipe(s->what); /* a file, no checkpoint */
+    const bool is_file = !is_array && sw_weights_is_recipe(s->what); /* a file, no checkpoint */
 
     if (sw_str_ends(s->what, ".ini"))
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s: a recipe has no vectors; name a run of it, such as @last", s->what);
-    if ((is_array || is_text) && s->tensor)
+    if ((is_array || is_file) && s->tensor)
         return sw_err_set(err, SW_ERR_INVALID, "%s: --tensor is for runs and checkpoints", s->what);
-    *has_words = is_text;
+    *has_words = is_file;
     if (is_array)
         return read_array(s, v, err);
-    if (is_text)
+    if (is_file)
         return read_file(s->what, v, err);
 
     int rc = sw_weights_find(&args, &w, err);

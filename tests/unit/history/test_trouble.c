@@ -132,13 +132,20 @@ static void run_spooled_under_a_lock_is_merged_by_the_next_job(void **state)
     assert_sound();
 }
 
+/* Begins a run while another process has the database: its rows are spooled. */
+static struct sw_history *begin_spooled(sqlite3 **other)
+{
+    finish(begin("first"), SW_RUN_DONE);
+    *other = lock_database();
+    return begin("spooled");
+}
+
 static void explicit_merge_is_done_once(void **state)
 {
     struct sw_err err;
     uint64_t rows;
-    finish(begin("first"), SW_RUN_DONE);
-    sqlite3 *other = lock_database();
-    struct sw_history *h = begin("spooled");
+    sqlite3 *other;
+    struct sw_history *h = begin_spooled(&other);
     write_points(producer(h), series(h, "train", "loss"), 1, 10);
     sw_history_event(h, SW_LOG_INFO, "test", "once");
     finish(h, SW_RUN_FAILED);
@@ -157,9 +164,8 @@ static void merge_after_a_kill_duplicates_nothing(void **state)
     struct sw_err err;
     uint64_t rows;
     char name[64], spool[512];
-    finish(begin("first"), SW_RUN_DONE);
-    sqlite3 *other = lock_database();
-    struct sw_history *h = begin("spooled");
+    sqlite3 *other;
+    struct sw_history *h = begin_spooled(&other);
     snprintf(name, sizeof name, "db/history.db-spool/%s", sw_history_run_uid(h));
     snprintf(spool, sizeof spool, "%s/metrics.jsonl", sw_history_out_dir(h));
     sw_history_event(h, SW_LOG_INFO, "test", "once");
@@ -178,9 +184,8 @@ static void damaged_lines_are_skipped(void **state)
     struct sw_err err;
     uint64_t rows;
     char spool[512];
-    finish(begin("first"), SW_RUN_DONE);
-    sqlite3 *other = lock_database();
-    struct sw_history *h = begin("spooled");
+    sqlite3 *other;
+    struct sw_history *h = begin_spooled(&other);
     snprintf(spool, sizeof spool, "%s/metrics.jsonl", sw_history_out_dir(h));
     finish(h, SW_RUN_DONE);
     unlock_database(other);
@@ -222,9 +227,8 @@ static void merge_ends_where_the_spool_ended_at_its_start(void **state)
 {
     struct sw_err err;
     uint64_t rows;
-    finish(begin("first"), SW_RUN_DONE);
-    sqlite3 *other = lock_database();
-    struct sw_history *h = begin("spooled");
+    sqlite3 *other;
+    struct sw_history *h = begin_spooled(&other);
     snprintf(growing, sizeof growing, "%s/metrics.jsonl", sw_history_out_dir(h));
     finish(h, SW_RUN_DONE);
     unlock_database(other);
